@@ -1,0 +1,145 @@
+"""The k best of many scores: of a dense row, of a list of candidates, of every row of a CSR matrix.
+
+One rule everywhere: higher scores first, equal scores by smaller index, so that a ranking never depends on the order in
+which candidates were met. Selection keeps a heap of k entries whose root is the worst one kept, inside the caller's own
+output arrays: nothing is allocated, and a score that cannot enter costs one comparison. Scores must not be NaN.
+
+``top_k_row`` and ``top_k_pairs`` are serial and meant to be called from other kernels; ``csr_top_k`` is parallel over
+rows and, like every parallel kernel, must not be entered from two Python threads at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+# Scores compared at once with the threshold: a loop without an exit, which LLVM turns into vector compares.
+_BLOCK = 128
+
+
+@njit(cache=True, nogil=True)
+def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
+    """Restore the heap below ``at``: every parent ranks after its children (the root is the worst entry kept)."""
+    i, v = idx[at], val[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (val[right] < val[child] or (val[right] == val[child] and idx[right] > idx[child])):
+            child = right
+        if v < val[child] or (v == val[child] and i > idx[child]):
+            break
+        idx[at], val[at] = idx[child], val[child]
+        at = child
+    idx[at], val[at] = i, v
+
+
+@njit(cache=True, nogil=True)
+def _heapify(idx: np.ndarray, val: np.ndarray, size: int) -> None:
+    for at in range(size // 2 - 1, -1, -1):
+        _sift_down(idx, val, at, size)
+
+
+@njit(cache=True, nogil=True)
+def _sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
+    """Turn the heap into a list, best first: the root, the worst entry left, goes to the end each time."""
+    for last in range(size - 1, 0, -1):
+        idx[0], idx[last] = idx[last], idx[0]
+        val[0], val[last] = val[last], val[0]
+        _sift_down(idx, val, 0, last)
+
+
+@njit(cache=True, nogil=True)
+def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
+    """Write the k best entries of a dense row, best first, ties by smaller index.
+
+    Parameters
+    ----------
+    scores : array, shape (n,)
+        The row. No NaN; minus infinity is an ordinary score.
+    k : int
+        How many to keep.
+    out_idx, out_val : arrays, shape (>= min(k, n),)
+        Receive positions and scores; give ``out_val`` the type of ``scores``, or rounding may make ties.
+
+    Returns
+    -------
+    int
+        How many were written: min(k, n).
+    """
+    n = scores.shape[0]
+    size = min(k, n)
+    if size <= 0:
+        return 0
+    for i in range(size):
+        out_idx[i] = i
+        out_val[i] = scores[i]
+    _heapify(out_idx, out_val, size)
+    threshold = out_val[0]
+    start = size
+    while start < n:
+        stop = min(start + _BLOCK, n)
+        enters = False
+        for i in range(start, stop):
+            enters |= scores[i] > threshold
+        if enters:
+            for i in range(start, stop):
+                # Indices only grow, so an equal score ranks after all that are kept: strictly greater is the full test.
+                if scores[i] > threshold:
+                    out_idx[0] = i
+                    out_val[0] = scores[i]
+                    _sift_down(out_idx, out_val, 0, size)
+                    threshold = out_val[0]
+        start = stop
+    _sort_heap(out_idx, out_val, size)
+    return size
+
+
+@njit(cache=True, nogil=True)
+def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
+    """Write the k best of the candidates ``(ids[i], scores[i])``, in any order of ids, best first, ties by smaller id.
+
+    As ``top_k_row``, for a sparse row or a beam of candidates; ids are distinct. Returns how many were written.
+    """
+    n = ids.shape[0]
+    size = min(k, n)
+    if size <= 0:
+        return 0
+    for i in range(size):
+        out_idx[i] = ids[i]
+        out_val[i] = scores[i]
+    _heapify(out_idx, out_val, size)
+    for i in range(size, n):
+        if scores[i] > out_val[0] or (scores[i] == out_val[0] and ids[i] < out_idx[0]):
+            out_idx[0] = ids[i]
+            out_val[0] = scores[i]
+            _sift_down(out_idx, out_val, 0, size)
+    _sort_heap(out_idx, out_val, size)
+    return size
+
+
+@njit(cache=True, nogil=True, parallel=True)
+def csr_top_k(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keep the k best stored entries of each row of a CSR matrix, best first, ties by smaller index.
+
+    Stored zeros count as entries. Rows shorter than k are kept whole and sorted.
+
+    Returns
+    -------
+    indptr, indices, data : arrays
+        The kept part, in the types of the input.
+    """
+    n_rows = indptr.shape[0] - 1
+    out_indptr = np.zeros_like(indptr)
+    for row in range(n_rows):
+        out_indptr[row + 1] = out_indptr[row] + min(max(k, 0), indptr[row + 1] - indptr[row])
+    out_indices = np.empty(out_indptr[n_rows], indices.dtype)
+    out_data = np.empty(out_indptr[n_rows], data.dtype)
+    for row in prange(n_rows):
+        lo, hi = indptr[row], indptr[row + 1]
+        to, end = out_indptr[row], out_indptr[row + 1]
+        top_k_pairs(indices[lo:hi], data[lo:hi], end - to, out_indices[to:end], out_data[to:end])
+    return out_indptr, out_indices, out_data
