@@ -1,0 +1,173 @@
+"""A table of distinct terms as plain arrays: find, append, merge, sort.
+
+Open addressing, at most half full:
+
+- ``slots`` (power of two,) uint64: high half the upper bits of the term's hash, low half its id + 1; 0 is free;
+- ``blob`` uint8 and ``offsets`` int64: the bytes of term ``i`` are ``blob[offsets[i]:offsets[i + 1]]``.
+
+Terms of equal hash are told apart by their bytes, so that one is never taken for another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FNV_OFFSET = np.uint64(0xCBF29CE484222325)
+FNV_PRIME = np.uint64(0x100000001B3)
+MIX = np.uint64(0xFF51AFD7ED558CCD)
+HIGH = np.uint64(0xFFFFFFFF00000000)
+LOW = np.uint64(0x00000000FFFFFFFF)
+ZERO, ONE, MIX_SHIFT = np.uint64(0), np.uint64(1), np.uint64(33)
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(data: np.ndarray, start: int, stop: int) -> np.uint64:
+    """64-bit FNV-1a of ``data[start:stop]`` with a final mix. Saved models with hashed features rely on its values."""
+    h = FNV_OFFSET
+    for i in range(start, stop):
+        h = (h ^ np.uint64(data[i])) * FNV_PRIME
+    h = (h ^ (h >> MIX_SHIFT)) * MIX
+    return h ^ (h >> MIX_SHIFT)
+
+
+@njit(cache=True, nogil=True)
+def find_slot(
+    slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, data: np.ndarray, start: int, stop: int, h: np.uint64
+) -> np.uint64:
+    """Slot that holds the term ``data[start:stop]``, or the free slot where it belongs."""
+    mask = np.uint64(slots.size - 1)
+    at = h & mask
+    while True:
+        slot = slots[at]
+        if slot == ZERO:
+            return at
+        if (slot ^ h) & HIGH == ZERO:
+            term = np.int64(slot & LOW) - 1
+            begin = offsets[term]
+            if offsets[term + 1] - begin == stop - start:
+                i = start
+                while i < stop and blob[begin + i - start] == data[i]:
+                    i += 1
+                if i == stop:
+                    return at
+        at = (at + ONE) & mask
+
+
+@njit(cache=True, nogil=True)
+def append_term(
+    slots: np.ndarray,
+    blob: np.ndarray,
+    offsets: np.ndarray,
+    n_terms: int,
+    data: np.ndarray,
+    start: int,
+    stop: int,
+    h: np.uint64,
+    at: np.uint64,
+) -> None:
+    """Write term number ``n_terms`` into the free slot ``at``; the caller has reserved the room."""
+    begin = offsets[n_terms]
+    for i in range(start, stop):
+        blob[begin + i - start] = data[i]
+    offsets[n_terms + 1] = begin + stop - start
+    slots[at] = (h & HIGH) | np.uint64(n_terms + 1)
+
+
+@njit(cache=True, nogil=True)
+def add_terms(
+    slots: np.ndarray,
+    blob: np.ndarray,
+    offsets: np.ndarray,
+    n_terms: int,
+    other_blob: np.ndarray,
+    other_offsets: np.ndarray,
+    n_other: int,
+) -> tuple[np.ndarray, int]:
+    """Bring the terms of another table into this one (room reserved by the caller).
+
+    Returns the id here of each of the other's terms, (n_other,) int32, and the number of terms now in the table.
+    """
+    ids = np.empty(n_other, np.int32)
+    for term in range(n_other):
+        start, stop = other_offsets[term], other_offsets[term + 1]
+        h = hash_bytes(other_blob, start, stop)
+        slot = find_slot(slots, blob, offsets, other_blob, start, stop, h)
+        if slots[slot] == ZERO:
+            append_term(slots, blob, offsets, n_terms, other_blob, start, stop, h, slot)
+            n_terms += 1
+        ids[term] = np.int32(np.int64(slots[slot] & LOW) - 1)
+    return ids, n_terms
+
+
+@njit(cache=True, nogil=True)
+def index_terms(slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, n_terms: int) -> None:
+    """Fill the all-zero ``slots`` with ``n_terms`` distinct terms."""
+    mask = np.uint64(slots.size - 1)
+    for term in range(n_terms):
+        h = hash_bytes(blob, offsets[term], offsets[term + 1])
+        at = h & mask
+        while slots[at] != ZERO:
+            at = (at + ONE) & mask
+        slots[at] = (h & HIGH) | np.uint64(term + 1)
+
+
+@njit(cache=True, nogil=True)
+def _in_order(prefixes: np.ndarray, blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray, a: int, b: int) -> bool:
+    """Whether ``terms[a]`` comes before ``terms[b]`` in byte order."""
+    if prefixes[a] != prefixes[b]:
+        return prefixes[a] < prefixes[b]
+    i, j = offsets[terms[a]], offsets[terms[b]]
+    i_end, j_end = offsets[terms[a] + 1], offsets[terms[b] + 1]
+    while i < i_end and j < j_end:
+        if blob[i] != blob[j]:
+            return blob[i] < blob[j]
+        i += 1
+        j += 1
+    return i == i_end
+
+
+@njit(cache=True, nogil=True)
+def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """Order that sorts the terms by their bytes, which for UTF-8 is by code points.
+
+    Merge sort, with the first 8 bytes compared as one number.
+    """
+    n = terms.size
+    prefixes = np.zeros(n, np.uint64)
+    for k in range(n):
+        for i in range(offsets[terms[k]], offsets[terms[k]] + 8):
+            byte = np.uint64(blob[i]) if i < offsets[terms[k] + 1] else ZERO
+            prefixes[k] = (prefixes[k] << np.uint64(8)) | byte
+    order = np.arange(n)
+    spare = np.empty(n, np.int64)
+    width = 1
+    while width < n:
+        for low in range(0, n, 2 * width):
+            middle, high = min(low + width, n), min(low + 2 * width, n)
+            i, j = low, middle
+            for k in range(low, high):
+                if i < middle and (j >= high or _in_order(prefixes, blob, offsets, terms, order[i], order[j])):
+                    spare[k] = order[i]
+                    i += 1
+                else:
+                    spare[k] = order[j]
+                    j += 1
+        order, spare = spare, order
+        width *= 2
+    return order
+
+
+@njit(cache=True, nogil=True)
+def take_terms(blob: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Blob and offsets of the chosen terms, in the order chosen."""
+    out_offsets = np.empty(chosen.size + 1, np.int64)
+    out_offsets[0] = 0
+    for i in range(chosen.size):
+        out_offsets[i + 1] = out_offsets[i] + offsets[chosen[i] + 1] - offsets[chosen[i]]
+    out = np.empty(out_offsets[-1], np.uint8)
+    for i in range(chosen.size):
+        begin = offsets[chosen[i]]
+        for j in range(out_offsets[i + 1] - out_offsets[i]):
+            out[out_offsets[i] + j] = blob[begin + j]
+    return out, out_offsets
