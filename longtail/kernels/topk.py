@@ -4,8 +4,8 @@ One rule everywhere: higher scores first, equal scores by smaller index, so that
 which candidates were met. Selection keeps a heap of k entries whose root is the worst one kept, inside the caller's own
 output arrays: nothing is allocated, and a score that cannot enter costs one comparison. Scores must not be NaN.
 
-``top_k_row`` and ``top_k_pairs`` are serial and meant to be called from other kernels; ``csr_top_k`` is parallel over
-rows and, like every parallel kernel, must not be entered from two Python threads at once.
+``top_k_row`` and ``top_k_pairs`` are serial and meant to be called from other kernels. ``csr_top_k`` is parallel over
+rows and, like every parallel kernel, must not be entered from two Python threads at once; ``csr_top_k_serial`` may.
 """
 
 from __future__ import annotations
@@ -119,6 +119,14 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
     return size
 
 
+@njit(cache=True, nogil=True)
+def _top_k_indptr(indptr: np.ndarray, k: int) -> np.ndarray:
+    out = np.zeros_like(indptr)
+    for row in range(indptr.shape[0] - 1):
+        out[row + 1] = out[row] + min(max(k, 0), indptr[row + 1] - indptr[row])
+    return out
+
+
 @njit(cache=True, nogil=True, parallel=True)
 def csr_top_k(
     indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, k: int
@@ -132,13 +140,26 @@ def csr_top_k(
     indptr, indices, data : arrays
         The kept part, in the types of the input.
     """
-    n_rows = indptr.shape[0] - 1
-    out_indptr = np.zeros_like(indptr)
-    for row in range(n_rows):
-        out_indptr[row + 1] = out_indptr[row] + min(max(k, 0), indptr[row + 1] - indptr[row])
-    out_indices = np.empty(out_indptr[n_rows], indices.dtype)
-    out_data = np.empty(out_indptr[n_rows], data.dtype)
-    for row in prange(n_rows):
+    out_indptr = _top_k_indptr(indptr, k)
+    out_indices = np.empty(out_indptr[-1], indices.dtype)
+    out_data = np.empty(out_indptr[-1], data.dtype)
+    for row in prange(indptr.shape[0] - 1):
+        lo, hi = indptr[row], indptr[row + 1]
+        to, end = out_indptr[row], out_indptr[row + 1]
+        top_k_pairs(indices[lo:hi], data[lo:hi], end - to, out_indices[to:end], out_data[to:end])
+    return out_indptr, out_indices, out_data
+
+
+# Not the same function compiled twice: Numba's disk cache does not tell two sets of options of one function apart.
+@njit(cache=True, nogil=True)
+def csr_top_k_serial(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``csr_top_k`` on the calling thread alone, for code that several Python threads may run at once."""
+    out_indptr = _top_k_indptr(indptr, k)
+    out_indices = np.empty(out_indptr[-1], indices.dtype)
+    out_data = np.empty(out_indptr[-1], data.dtype)
+    for row in range(indptr.shape[0] - 1):
         lo, hi = indptr[row], indptr[row + 1]
         to, end = out_indptr[row], out_indptr[row + 1]
         top_k_pairs(indices[lo:hi], data[lo:hi], end - to, out_indices[to:end], out_data[to:end])

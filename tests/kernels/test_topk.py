@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from longtail.kernels.topk import csr_top_k, top_k_pairs, top_k_row
+from longtail.kernels.topk import csr_top_k, csr_top_k_serial, top_k_pairs, top_k_row
 
 # Few distinct values, so that ties are the rule and not the exception.
 VALUES = st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6, width=32), st.just(-np.inf))
@@ -68,14 +70,15 @@ def test_row_is_callable_from_another_kernel() -> None:
     np.testing.assert_array_equal(rows(scores, 7), np.argsort(-scores, axis=1)[:, :7])
 
 
+@pytest.mark.parametrize("kernel", [csr_top_k, csr_top_k_serial])
 @pytest.mark.parametrize("k", [0, 1, 3, 50])
-def test_csr_rows(k: int) -> None:
+def test_csr_rows(kernel: Callable, k: int) -> None:
     rng = np.random.default_rng(k)
     lengths = np.array([0, 1, 2, 3, 4, 0, 49, 50, 51, 200, 0])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     indices = np.concatenate([rng.permutation(500)[:n] for n in lengths]).astype(np.int32)
     data = rng.integers(-3, 3, len(indices)).astype(np.float32)  # ties and stored zeros
-    got_indptr, got_indices, got_data = csr_top_k(indptr, indices, data, k)
+    got_indptr, got_indices, got_data = kernel(indptr, indices, data, k)
     assert (got_indptr.dtype, got_indices.dtype, got_data.dtype) == (np.int32, np.int32, np.float32)
     np.testing.assert_array_equal(np.diff(got_indptr), np.minimum(lengths, k))
     for row in range(len(lengths)):
@@ -85,7 +88,8 @@ def test_csr_rows(k: int) -> None:
         np.testing.assert_array_equal(got_data[got], data[part][expected])
 
 
-def test_csr_without_rows() -> None:
-    indptr, indices, data = csr_top_k(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), 5)
+@pytest.mark.parametrize("kernel", [csr_top_k, csr_top_k_serial])
+def test_csr_without_rows(kernel: Callable) -> None:
+    indptr, indices, data = kernel(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert indptr.tolist() == [0]
     assert len(indices) == len(data) == 0

@@ -1,0 +1,125 @@
+"""Counting for the metrics: which predictions are right, and what they and the best ranking possible would earn.
+
+The kernels are serial: they take tens of milliseconds for 100,000 points, sum in the order of the rows (figures do not
+depend on the number of threads) and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
+    """Whether ``label`` is in ``sorted_ids[lo:hi]``, by bisection: a point may have hundreds of labels."""
+    while lo < hi:
+        middle = (lo + hi) // 2
+        if sorted_ids[middle] < label:
+            lo = middle + 1
+        elif sorted_ids[middle] > label:
+            hi = middle
+        else:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True)
+def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, set_indices: np.ndarray) -> np.ndarray:
+    """Tell of each entry of one CSR pattern whether another one, with sorted rows, has it too. Shape (nnz,), bool."""
+    found = np.zeros(indices.shape[0], np.bool_)
+    for row in range(indptr.shape[0] - 1):
+        lo, hi = set_indptr[row], set_indptr[row + 1]
+        if lo < hi:
+            for i in range(indptr[row], indptr[row + 1]):
+                found[i] = _is_in(set_indices, lo, hi, indices[i])
+    return found
+
+
+@njit(cache=True, nogil=True)
+def tally(
+    true_indptr: np.ndarray,
+    true_indices: np.ndarray,
+    ranked_indptr: np.ndarray,
+    ranked_indices: np.ndarray,
+    weights: np.ndarray,
+    ks: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, int, int]:
+    """Count what a ranking gets right at each k.
+
+    Parameters
+    ----------
+    true_indptr, true_indices : arrays
+        CSR pattern of the truth, rows sorted and without duplicates. Rows without labels are skipped.
+    ranked_indptr, ranked_indices : arrays
+        CSR pattern of the predictions, each row best first.
+    weights : array, shape (L,)
+        What a right label is worth (its inverse propensity).
+    ks : int array, shape (K,)
+        Ascending and distinct.
+
+    Returns
+    -------
+    correct : int array, shape (K, L)
+        How often each label was predicted rightly at a rank in ``(ks[j - 1], ks[j]]``; summed over j, within ``ks[j]``.
+    sums : array, shape (K, 5)
+        Over the points counted, within ``ks[j]``: nDCG; recall; the highest weight attainable; weighted DCG; the
+        highest weighted DCG attainable.
+    n_points : int
+        Rows with labels.
+    twice : int
+        The first row that holds a label twice within the greatest k, or -1. Such a row makes the rest meaningless.
+    """
+    depth = ks[-1]
+    discount = 1.0 / np.log2(np.arange(depth) + 2.0)
+    ideal = np.cumsum(discount)
+    correct = np.zeros((ks.shape[0], weights.shape[0]), np.int32)
+    sums = np.zeros((ks.shape[0], 5))
+    best = np.empty(depth)  # the row's greatest weights, descending: the ideal ranking
+    n_points = 0
+    for row in range(true_indptr.shape[0] - 1):
+        lo, hi = true_indptr[row], true_indptr[row + 1]
+        n_true = hi - lo
+        if n_true == 0:
+            continue
+        n_points += 1
+        n_best = 0
+        for i in range(lo, hi):
+            weight = weights[true_indices[i]]
+            if n_best < depth:
+                at = n_best
+                n_best += 1
+            elif weight > best[depth - 1]:
+                at = depth - 1
+            else:
+                continue
+            while at > 0 and best[at - 1] < weight:
+                best[at] = best[at - 1]
+                at -= 1
+            best[at] = weight
+        start, n_ranked = ranked_indptr[row], ranked_indptr[row + 1] - ranked_indptr[row]
+        hits = 0
+        dcg = weighted_dcg = best_weight = best_dcg = 0.0
+        j = 0
+        for rank in range(depth):
+            if rank < n_ranked:
+                label = ranked_indices[start + rank]
+                for i in range(start, start + rank):
+                    if ranked_indices[i] == label:
+                        return correct, sums, n_points, row
+                if _is_in(true_indices, lo, hi, label):
+                    hits += 1
+                    dcg += discount[rank]
+                    weighted_dcg += weights[label] * discount[rank]
+                    correct[j, label] += 1
+            if rank < n_best:
+                best_weight += best[rank]
+                best_dcg += best[rank] * discount[rank]
+            if rank + 1 == ks[j]:
+                sums[j, 0] += dcg / ideal[min(rank + 1, n_true) - 1]
+                sums[j, 1] += hits / n_true
+                sums[j, 2] += best_weight
+                sums[j, 3] += weighted_dcg
+                sums[j, 4] += best_dcg
+                j += 1
+    return correct, sums, n_points, -1

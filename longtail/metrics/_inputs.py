@@ -1,0 +1,191 @@
+"""Truth and scores, checked and brought to the one form that the kernels take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from longtail.errors import DataError, SettingsError
+from longtail.kernels.metrics import csr_is_in, tally
+from longtail.kernels.topk import csr_top_k_serial
+
+SparseMatrix: TypeAlias = sparse.sparray | sparse.spmatrix
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Truth and predictions of the same points, ready for the kernels.
+
+    One set of types (int64 row starts, int32 labels, float64 scores), so that every kernel is compiled once.
+    """
+
+    n_labels: int
+    true_indptr: np.ndarray  # (N + 1,)
+    true_indices: np.ndarray  # sorted and distinct within a row
+    indptr: np.ndarray  # (N + 1,)
+    indices: np.ndarray  # predicted labels, any order within a row
+    scores: np.ndarray
+
+    def top(self, k: int) -> Judged:
+        """Keep each point's k best predictions, best first."""
+        indptr, indices, scores = csr_top_k_serial(self.indptr, self.indices, self.scores, k)
+        return replace(self, indptr=indptr, indices=indices, scores=scores)
+
+    def count(self, weights: np.ndarray, ks: np.ndarray) -> Tally:
+        """Rank the predictions and count what is right at each k."""
+        ranked = self.top(ks[-1])
+        correct, sums, n_points, twice = tally(
+            self.true_indptr, self.true_indices, ranked.indptr, ranked.indices, weights, ks
+        )
+        if twice >= 0:
+            raise DataError("a label is scored twice", row=twice, remedy="Store one score for each label of a row.")
+        if n_points == 0:
+            raise DataError("no test point has a label", remedy="Measure on points whose labels are known.")
+        return Tally(ks, weights, np.cumsum(correct, axis=0), sums, n_points)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts over the points that have labels; see ``longtail.kernels.metrics.tally``."""
+
+    ks: np.ndarray  # (K,)
+    weights: np.ndarray  # (L,)
+    correct: np.ndarray  # (K, L): right predictions of each label within the first ks[j]
+    sums: np.ndarray  # (K, 5)
+    n_points: int
+
+    def precision(self) -> np.ndarray:
+        """P@k, (K,)."""
+        return 100.0 * self.correct.sum(axis=1) / (self.ks * self.n_points)
+
+    def scored_precision(self) -> np.ndarray:
+        """PSP@k, (K,)."""
+        return 100.0 * (self.correct @ self.weights) / self.sums[:, 2]
+
+
+def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None = None) -> Judged:
+    """Check truth, scores and pairs to ignore, and put them in the form of the kernels."""
+    truth = truth_matrix(Y_true, "Y_true")
+    predicted = csr(scores, "scores")
+    if truth.shape != predicted.shape:
+        raise DataError(
+            f"Y_true is {_size(truth)} and scores {_size(predicted)}, points x labels",
+            remedy="Score the points and labels of the truth, in the same order.",
+        )
+    _refuse_nan(predicted, "scores")
+    judged = Judged(
+        n_labels=truth.shape[1],
+        true_indptr=truth.indptr.astype(np.int64, copy=False),
+        true_indices=truth.indices.astype(np.int32, copy=False),
+        indptr=predicted.indptr.astype(np.int64, copy=False),
+        indices=predicted.indices.astype(np.int32, copy=False),
+        scores=predicted.data.astype(np.float64, copy=False),
+    )
+    return judged if ignore is None else _without(judged, ignore, truth.shape)
+
+
+def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
+    """A label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if it must be."""
+    matrix = csr(Y, name)
+    _refuse_nan(matrix, name)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if np.count_nonzero(matrix.data) < matrix.nnz:
+        matrix = matrix.copy()
+        matrix.eliminate_zeros()
+    return matrix
+
+
+def check_ks(ks: Sequence[int]) -> np.ndarray:
+    """The cut-offs, ascending and distinct."""
+    values = np.atleast_1d(np.asarray(ks))
+    if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu" or values.min() < 1:
+        raise SettingsError(f"ks must be whole numbers from 1 up, such as (1, 3, 5); got {ks!r}.")
+    return np.unique(values).astype(np.int64)
+
+
+def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
+    """Inverse propensities as float64, one a label, positive and finite."""
+    weights = np.ascontiguousarray(inv_propensity, np.float64)
+    if weights.shape != (n_labels,):
+        raise DataError(
+            f"inv_propensity has shape {weights.shape} for {n_labels:,} labels",
+            remedy="Give one weight per label: inverse_propensity(Y_train).",
+        )
+    if not (np.isfinite(weights).all() and (weights > 0).all()):
+        raise DataError("inv_propensity has a weight that is not positive and finite", remedy="Check A, B and Y_train.")
+    return weights
+
+
+def csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
+    """Any sparse matrix as a sound CSR one."""
+    loose: Any = matrix  # scipy's type stubs, where installed, give the base classes no shape
+    if not sparse.issparse(matrix) or loose.ndim != 2:
+        raise DataError(
+            f"{name} must be a scipy sparse matrix, points x labels, not {type(matrix).__name__}",
+            remedy="Wrap it: scipy.sparse.csr_array(...).",
+        )
+    checked: sparse.csr_array = sparse.csr_array(loose)  # shares the arrays if it was CSR
+    try:
+        checked.check_format(full_check=True)  # the kernels do not check bounds
+    except ValueError as error:
+        raise DataError(f"{name} is not a sound CSR matrix: {error}", remedy="Rebuild it.") from error
+    return checked
+
+
+def _refuse_nan(matrix: sparse.csr_array, name: str) -> None:
+    bad = np.isnan(matrix.data)
+    if bad.any():
+        at = int(bad.argmax())
+        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
+        raise DataError(
+            f"{name} holds NaN for label {matrix.indices[at]}", row=row, remedy="Drop or mend it: it cannot be ranked."
+        )
+
+
+def _without(judged: Judged, ignore: ArrayLike, shape: tuple[int, int]) -> Judged:
+    """Drop the (row, label) pairs of ``ignore`` from truth and predictions alike."""
+    pairs = np.asarray(ignore)
+    if pairs.size == 0:
+        return judged
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise DataError(
+            f"ignore must hold whole numbers in shape (pairs, 2), got {pairs.dtype} {pairs.shape}",
+            remedy="Each line is (row, label).",
+        )
+    outside = (pairs < 0).any(axis=1) | (pairs >= np.array(shape)).any(axis=1)
+    if outside.any():
+        at = int(outside.argmax())
+        raise DataError(
+            f"ignore[{at}] = {tuple(pairs[at].tolist())} lies outside {shape[0]:,} points x {shape[1]:,} labels",
+            remedy="Are the pairs those of these test points, counted from 0?",
+        )
+    listed = sparse.csr_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=shape)
+    listed.sort_indices()
+    listed_indptr, listed_indices = listed.indptr.astype(np.int64), listed.indices.astype(np.int32)
+
+    def kept(indptr: np.ndarray, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        keep = ~csr_is_in(indptr, indices, listed_indptr, listed_indices)
+        before = np.concatenate(([0], np.cumsum(keep)))  # entries kept before each position
+        return before[indptr], keep
+
+    true_indptr, keep_true = kept(judged.true_indptr, judged.true_indices)
+    indptr, keep = kept(judged.indptr, judged.indices)
+    return Judged(
+        n_labels=judged.n_labels,
+        true_indptr=true_indptr,
+        true_indices=judged.true_indices[keep_true],
+        indptr=indptr,
+        indices=judged.indices[keep],
+        scores=judged.scores[keep],
+    )
+
+
+def _size(matrix: sparse.csr_array) -> str:
+    return f"{matrix.shape[0]:,} x {matrix.shape[1]:,}"

@@ -1,0 +1,82 @@
+"""P, nDCG, PSP, PSnDCG, recall and coverage at k.
+
+With y the labels of a point, r_1, r_2, ... its ranking, w the inverse propensities, over the points that have labels:
+
+    P@k       mean of |{r_1..r_k} in y| / k, though y may be smaller than k
+    nDCG@k    mean of DCG@k / IDCG@k;  DCG@k = sum of 1 / log2(i + 1) over right r_i, i <= k;  IDCG over min(k, |y|)
+    R@k       mean of |{r_1..r_k} in y| / |y|
+    PSP@k     sum over points of the w of right r_i, i <= k, over the greatest such sum attainable with k picks a point
+    PSnDCG@k  the same ratio of sums with w / log2(i + 1)
+    C@k       labels predicted rightly at least once within k, over labels of the truth
+
+Coverage is over the labels that occur in the truth measured: a label without a test point cannot be predicted rightly,
+and counting it would make the figure depend on how much of the label space the test part happens to touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longtail.metrics._inputs import Judged, SparseMatrix, check_ks, judge
+from longtail.metrics.propensity import weights_from
+
+
+def evaluate(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    *,
+    train_Y: SparseMatrix | None = None,
+    inv_propensity: ArrayLike | None = None,
+    ks: Sequence[int] = (1, 3, 5),
+    ignore: ArrayLike | None = None,
+) -> dict[str, float]:
+    """Measure scores against the truth.
+
+    Parameters
+    ----------
+    Y_true : sparse matrix, shape (N, L)
+        Labels of the points; stored zeros are not labels. Points without labels count in no metric.
+    scores : sparse matrix, shape (N, L)
+        Predictions, higher is better, any number a row. Rows with fewer than k simply have fewer chances.
+    train_Y : sparse matrix, shape (M, L), optional
+        Training labels, from which the inverse propensities come (A = 0.55, B = 1.5).
+    inv_propensity : array, shape (L,), optional
+        The inverse propensities themselves, instead of ``train_Y``. With neither, PSP and PSnDCG are left out.
+    ks : sequence of int
+        Cut-offs.
+    ignore : int array, shape (P, 2), optional
+        (row, label) pairs that are dropped from truth and predictions alike, such as a product recommending itself.
+
+    Returns
+    -------
+    dict
+        ``P@k``, ``nDCG@k``, ``PSP@k``, ``PSnDCG@k``, ``R@k``, ``C@k`` for each k, in percent.
+
+    Examples
+    --------
+    >>> from scipy.sparse import csr_array
+    >>> truth = csr_array([[1, 1, 0], [0, 0, 1]])
+    >>> scores = csr_array([[0.9, 0.0, 0.4], [0.0, 0.0, 0.7]])
+    >>> evaluate(truth, scores, ks=[1, 2])["P@2"]
+    50.0
+    """
+    judged = judge(Y_true, scores, ignore)
+    return measure(judged, weights_from(train_Y, inv_propensity, judged.n_labels), check_ks(ks))
+
+
+def measure(judged: Judged, weights: np.ndarray | None, ks: np.ndarray) -> dict[str, float]:
+    """``evaluate`` on inputs already checked."""
+    count = judged.count(np.ones(judged.n_labels) if weights is None else weights, ks)
+    n_true_labels = np.count_nonzero(np.bincount(judged.true_indices))
+    ndcg, recall, _, weighted_dcg, best_dcg = count.sums.T
+    values = {"P": count.precision(), "nDCG": 100.0 * ndcg / count.n_points}
+    if weights is not None:
+        values |= {"PSP": count.scored_precision(), "PSnDCG": 100.0 * weighted_dcg / best_dcg}
+    values |= {
+        "R": 100.0 * recall / count.n_points,
+        "C": 100.0 * np.count_nonzero(count.correct, axis=1) / n_true_labels,
+    }
+    return {f"{name}@{k}": float(v) for name, column in values.items() for k, v in zip(ks, column, strict=True)}

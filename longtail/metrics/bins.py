@@ -1,0 +1,101 @@
+"""What labels of each frequency contribute to the accuracy: which part of the label space a model is good at.
+
+The bins hold equal volume, as in Figure 4 of DECAF: about the same number of (training point, label) pairs each. The
+first therefore holds a few head labels, the last one most of the label space.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from longtail.errors import DataError, SettingsError
+from longtail.metrics._inputs import SparseMatrix, check_ks, check_weights, judge
+from longtail.metrics.propensity import inverse_propensity, label_counts
+
+
+def frequency_bins(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    train_Y: SparseMatrix,
+    *,
+    k: int = 5,
+    n_bins: int = 5,
+    inv_propensity: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+) -> list[dict[str, float]]:
+    """Contribution of each frequency bin to P@k and PSP@k.
+
+    Parameters
+    ----------
+    Y_true, scores, ignore
+        As for ``evaluate``.
+    train_Y : sparse matrix, shape (M, L)
+        Training labels, by whose frequency the labels are binned; labels never seen fall in the last bin.
+    k : int
+        Cut-off.
+    n_bins : int
+        How many bins, from the most frequent labels (1) to the rarest.
+    inv_propensity : array, shape (L,), optional
+        Weights to use instead of ``inverse_propensity(train_Y)``.
+
+    Returns
+    -------
+    list of dict
+        For each bin: ``bin`` (from 1), ``labels`` (how many), ``frequency_max`` and ``frequency_min`` (training points
+        of its most and least frequent label), ``volume`` (training points of all of them together), and its part of
+        ``P@k`` and ``PSP@k`` in percent. The parts of all bins add up to the metric.
+    """
+    if n_bins < 1:
+        raise SettingsError(f"n_bins must be at least 1, got {n_bins}.")
+    judged, ks = judge(Y_true, scores, ignore), check_ks([k])
+    counts, _ = label_counts(train_Y)
+    if counts.shape[0] != judged.n_labels:
+        raise DataError(f"train_Y has {counts.shape[0]:,} labels and Y_true {judged.n_labels:,}")
+    weights = inverse_propensity(train_Y) if inv_propensity is None else inv_propensity
+    weights = check_weights(weights, judged.n_labels)
+    count = judged.count(weights, ks)
+    by_frequency, ends = equal_volume(counts, n_bins)
+    bins = []
+    for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True), 1):
+        labels = by_frequency[start:end]
+        correct = count.correct[0, labels]
+        bins.append(
+            {
+                "bin": number,
+                "labels": len(labels),
+                "frequency_max": int(counts[labels].max(initial=0)),
+                "frequency_min": int(counts[labels[-1]]) if len(labels) else 0,
+                "volume": int(counts[labels].sum()),
+                f"P@{k}": 100.0 * float(correct.sum()) / (k * count.n_points),
+                f"PSP@{k}": 100.0 * float(correct @ weights[labels]) / float(count.sums[0, 2]),
+            }
+        )
+    return bins
+
+
+def equal_volume(counts: np.ndarray, n_bins: int) -> tuple[np.ndarray, list[int]]:
+    """Cut labels, by descending frequency, into bins of about equal volume.
+
+    Each bin is closed as soon as it holds its equal part of the volume not yet given out, so that one very frequent
+    label fills one bin and does not empty the next ones.
+
+    Returns
+    -------
+    by_frequency : int array, shape (L,)
+        Labels, most frequent first, ties by index.
+    ends : list of int
+        Where each bin ends in it. The last ends at L; with fewer labels seen than bins, some bins are empty.
+    """
+    by_frequency = np.argsort(-counts, kind="stable")
+    volume = np.cumsum(counts[by_frequency])  # (L,)
+    total = int(volume[-1]) if len(volume) else 0
+    ends: list[int] = []
+    end = given = 0
+    for bins_left in range(n_bins, 1, -1):
+        if given < total:
+            part = -(-(total - given) // bins_left)  # rounded up, in whole numbers to be exact
+            end = int(np.searchsorted(volume, given + part)) + 1
+            given = int(volume[end - 1])
+        ends.append(end)
+    return by_frequency, [*ends, len(counts)]

@@ -1,0 +1,140 @@
+"""The curve between plain and tail accuracy, and its best point.
+
+A model's tail accuracy can be bought with its head accuracy by re-ranking, so that one figure alone shows little. The
+frontier re-ranks each point's own best predictions (50) by s * w^beta, s the score in (0, 1) and w the label's inverse
+propensity, for beta from -1 to 1: a better model has the higher curve. F@k is the highest mean of P@k and PSP@k on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from longtail.errors import DataError, SettingsError
+from longtail.metrics._inputs import Judged, SparseMatrix, check_ks, check_weights, csr, judge
+from longtail.metrics.accuracy import measure
+from longtail.metrics.propensity import weights_from
+
+BETAS = tuple(np.linspace(-1.0, 1.0, 9).tolist())
+DEPTH = 50
+
+
+def frontier(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    inv_propensity: ArrayLike,
+    ks: Sequence[int] = (1, 3, 5),
+    *,
+    betas: Sequence[float] = BETAS,
+    depth: int = DEPTH,
+    ignore: ArrayLike | None = None,
+) -> list[dict[str, float]]:
+    """P@k and PSP@k of a model's own predictions re-ranked by s * w^beta.
+
+    Parameters
+    ----------
+    Y_true, scores, ignore
+        As for ``evaluate``. Scores must lie between 0 and 1; for margins, pass ``to_unit(scores)``.
+    inv_propensity : array, shape (L,)
+        From ``inverse_propensity(Y_train)``.
+    ks : sequence of int
+        Cut-offs.
+    betas : sequence of float
+        Exponents; 0 is the model's own ranking.
+    depth : int
+        How many of each point's best predictions take part.
+
+    Returns
+    -------
+    list of dict
+        ``beta``, and ``P@k`` and ``PSP@k`` in percent for each k; one for each beta, in the order given.
+    """
+    judged = judge(Y_true, scores, ignore)
+    return _curve(judged, check_weights(inv_propensity, judged.n_labels), check_ks(ks), betas, depth)
+
+
+def _curve(
+    judged: Judged, weights: np.ndarray, ks: np.ndarray, betas: Sequence[float], depth: int
+) -> list[dict[str, float]]:
+    exponents = np.asarray(betas, np.float64)
+    if exponents.ndim != 1 or exponents.size == 0 or not np.isfinite(exponents).all():
+        raise SettingsError(f"betas must be finite numbers, at least one; got {betas!r}.")
+    if depth < ks[-1]:
+        raise SettingsError(f"depth must be at least the greatest k, {ks[-1]}; got {depth}.")
+    _refuse_beyond_unit(judged)
+    if (np.diff(judged.indptr) > depth).any():
+        judged = judged.top(depth)
+    curve = []
+    for beta in exponents:
+        ranked = replace(judged, scores=judged.scores * (weights**beta)[judged.indices])
+        count = ranked.count(weights, ks)
+        point = {"beta": float(beta)}
+        point |= {f"P@{k}": float(value) for k, value in zip(ks, count.precision(), strict=True)}
+        point |= {f"PSP@{k}": float(value) for k, value in zip(ks, count.scored_precision(), strict=True)}
+        curve.append(point)
+    return curve
+
+
+def _refuse_beyond_unit(judged: Judged) -> None:
+    beyond = (judged.scores < 0) | (judged.scores > 1)
+    if beyond.any():
+        at = int(beyond.argmax())
+        raise DataError(
+            f"the score {judged.scores[at]:g} of label {judged.indices[at]} is not between 0 and 1",
+            row=int(np.searchsorted(judged.indptr, at, side="right")) - 1,
+            remedy="Re-ranking by s * w^beta needs that; for margins or logits, pass to_unit(scores).",
+        )
+
+
+def f_at_k(curve: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The highest mean of P@k and PSP@k along a frontier, as ``F@k``, for each k that it holds."""
+    if not curve:
+        raise DataError("the frontier has no points", remedy="Compute it with at least one beta.")
+    ks = [key.removeprefix("P@") for key in curve[0] if key.startswith("P@")]
+    return {f"F@{k}": max((point[f"P@{k}"] + point[f"PSP@{k}"]) / 2 for point in curve) for k in ks}
+
+
+def full_report(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    *,
+    train_Y: SparseMatrix | None = None,
+    inv_propensity: ArrayLike | None = None,
+    ks: Sequence[int] = (1, 3, 5),
+    betas: Sequence[float] = BETAS,
+    depth: int = DEPTH,
+    ignore: ArrayLike | None = None,
+) -> dict[str, Any]:
+    """Everything that is measured of a model, in one dict that goes into JSON as it is.
+
+    Parameters as for ``evaluate`` and ``frontier``, ``train_Y`` or ``inv_propensity`` being needed; ``scores`` should
+    hold each point's best 50 predictions, with scores between 0 and 1.
+
+    Returns
+    -------
+    dict
+        The keys of ``evaluate``, ``F@k`` for each k, and ``frontier``, a list of points.
+    """
+    judged, cuts = judge(Y_true, scores, ignore), check_ks(ks)
+    weights = weights_from(train_Y, inv_propensity, judged.n_labels)
+    if weights is None:
+        raise SettingsError("full_report needs train_Y or inv_propensity for the propensity-scored metrics.")
+    curve = _curve(judged, weights, cuts, betas, depth)
+    return {**measure(judged, weights, cuts), **f_at_k(curve), "frontier": curve}
+
+
+def to_unit(scores: SparseMatrix) -> sparse.csr_array:
+    """Margins or logits as scores in (0, 1), by the logistic function 1 / (1 + exp(-s)) of each stored score.
+
+    Each score on its own, so that a point's scores do not depend on the others scored with it, and in double precision,
+    in which it keeps the order of margins up to about 36. Scores that are probabilities already need no mapping.
+    """
+    margins = csr(scores, "scores")
+    odds = np.exp(-np.abs(margins.data.astype(np.float64)))  # never overflows
+    unit = np.where(margins.data >= 0, 1.0, odds) / (1.0 + odds)
+    return sparse.csr_array((unit, margins.indices, margins.indptr), shape=margins.shape)
