@@ -1,0 +1,154 @@
+"""Raw text as JSON lines: ``trn.json``, ``tst.json`` and ``lbl.json``, one object a line.
+
+A point has ``title`` and perhaps ``content`` (its text is the title, a newline and the content), ``target_ind`` with
+the indices of its labels, and perhaps ``uid`` and ``target_rel`` with their relevances. Line i of ``lbl.json`` is label
+i; its ``title`` is both its name and its text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from longtail.data.dataset import Dataset
+from longtail.data.files import lines
+from longtail.data.labels import LabelRows
+from longtail.errors import DataError
+
+
+def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Objects of a JSON-lines file with the numbers of their lines."""
+    loads = orjson.loads
+    seen = False
+    for number, line in lines(path):
+        try:
+            item = loads(line)
+        except orjson.JSONDecodeError as error:
+            what = f"not valid JSON ({error.msg}, column {error.colno})"
+            raise DataError(what, path=path, line=number, remedy="Write one JSON object on each line") from None
+        if not isinstance(item, dict):
+            kind = {list: "a list", str: "a string", type(None): "null"}.get(type(item), "a number")
+            raise DataError(
+                f"the line holds {kind}, not an object",
+                path=path,
+                line=number,
+                remedy="Write one JSON object on each line",
+            )
+        seen = True
+        yield number, item
+    if not seen:
+        raise DataError("the file is empty", path=path, remedy="Check that it was written completely")
+
+
+def first_object(path: Path) -> dict[str, Any]:
+    """The first object of a file, to tell its layout from its keys."""
+    return next(objects(path))[1]
+
+
+def read_labels(path: Path) -> tuple[list[str] | None, list[str] | None, list[str] | None, int]:
+    """Identifiers, names and texts of the labels of ``lbl.json``, each None if no label has one, and their number.
+
+    The text of a label is its title, unless the line has a ``text`` of its own.
+    """
+    ids: list[str | None] = []
+    names: list[str | None] = []
+    texts: list[str | None] = []
+    for number, item in objects(path):
+        title = _string(item, "title", path, number)
+        text = _string(item, "text", path, number) if "text" in item else title
+        uid = _uid(item, path, number)
+        if title is None and uid is None:
+            remedy = "Give each label a title, its text"
+            raise DataError('the label has neither "title" nor "uid"', path=path, line=number, remedy=remedy)
+        ids.append(uid)
+        names.append(title)
+        texts.append(text)
+    shown = None if _all_none(names) else [name or uid or "" for name, uid in zip(names, ids, strict=True)]
+    return names_or_places(ids), shown, None if _all_none(texts) else [text or "" for text in texts], len(ids)
+
+
+def read_names(path: Path) -> tuple[list[str] | None, list[str] | None]:
+    """Identifiers and texts of points whose features and labels lie in matrices; None where none is given."""
+    ids: list[str | None] = []
+    texts: list[str] = []
+    for number, item in objects(path):
+        ids.append(_uid(item, path, number))
+        if "text" in item:
+            texts.append(_string(item, "text", path, number) or "")
+    return names_or_places(ids), texts if len(texts) == len(ids) else None
+
+
+def read_points(path: Path, labels: Path, n_labels: int, *, require_labels: bool = True) -> Dataset:
+    """Points of ``trn.json`` or ``tst.json``: texts, identifiers and label matrix, without features."""
+    ids: list[str | None] = []
+    texts: list[str] = []
+    rows, at = LabelRows(), array("q")
+    for number, item in objects(path):
+        title, content = _string(item, "title", path, number), _string(item, "content", path, number)
+        if title is None and content is None:
+            remedy = "Give each point its text in these fields, or an empty title if it has none"
+            raise DataError('the point has neither "title" nor "content"', path=path, line=number, remedy=remedy)
+        texts.append(f"{title}\n{content}" if title and content else title or content or "")
+        ids.append(_uid(item, path, number))
+        _append_targets(rows, item, path, number, require_labels)
+        at.append(number)
+    wrong = rows.outside(n_labels)
+    if wrong is not None:
+        row, label = wrong
+        what = f"target_ind names label {label}, but {labels.name} holds {n_labels}, counted from 0"
+        raise DataError(what, path=path, line=at[row], remedy="Add the label's line or correct the index")
+    return Dataset(X=None, Y=rows.matrix(n_labels), ids=names_or_places(ids), texts=texts)
+
+
+def _append_targets(rows: LabelRows, item: dict[str, Any], path: Path, number: int, required: bool) -> None:
+    targets, relevance = item.get("target_ind"), item.get("target_rel")
+    if targets is None and not required:
+        targets = []
+    if not isinstance(targets, list):
+        what = "target_ind is missing" if targets is None else "target_ind is not a list"
+        raise DataError(what, path=path, line=number, remedy="Give the indices of the point's labels, or [] for none")
+    if relevance is not None and (not isinstance(relevance, list) or len(relevance) != len(targets)):
+        raise DataError(
+            "target_rel does not match target_ind", path=path, line=number, remedy="Give one relevance for each label"
+        )
+    try:
+        rows.append(targets, relevance)
+    except (TypeError, OverflowError):
+        what = "target_ind or target_rel holds something that is not a number in range"
+        remedy = "Labels are whole numbers counted from 0"
+        raise DataError(what, path=path, line=number, remedy=remedy) from None
+    if relevance is not None and not all(0 <= r < float("inf") for r in relevance):
+        raise DataError(
+            "target_rel holds a negative or infinite value", path=path, line=number, remedy="Use numbers ≥ 0"
+        )
+
+
+def _string(item: dict[str, Any], key: str, path: Path, number: int) -> str | None:
+    value = item.get(key)
+    if value is None or isinstance(value, str):
+        return value
+    raise DataError(f'"{key}" is not a string', path=path, line=number, remedy="Put the text in quotation marks")
+
+
+def _uid(item: dict[str, Any], path: Path, number: int) -> str | None:
+    value = item.get("uid")
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return str(value)
+    raise DataError('"uid" is neither a string nor a whole number', path=path, line=number, remedy="Use one of them")
+
+
+def names_or_places(ids: list[str | None]) -> list[str] | None:
+    """Identifiers as read; where only some have one the others get their place."""
+    if _all_none(ids):
+        return None
+    return [str(i) if uid is None else uid for i, uid in enumerate(ids)]
+
+
+def _all_none(values: list[str | None]) -> bool:
+    return all(value is None for value in values)

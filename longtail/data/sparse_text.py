@@ -1,0 +1,297 @@
+"""The field's sparse text: the repository's rows, svmlight rows, and matrices of ``f:v`` rows.
+
+=================  ======================  ==========================================================
+kind               first line              every other line
+=================  ======================  ==========================================================
+repository         ``N D L``               ``l1,l2 f:v f:v …``; starts with a space if there is no label
+svmlight           a row                   the same; blank lines and ``# comments`` are skipped
+matrix             ``rows columns``        ``f:v f:v …``
+=================  ======================  ==========================================================
+
+A row is kept even if it has no labels or no features. Features given twice in a row are summed, labels given twice are
+one label; zeros are not stored. The file is read in blocks by a few threads, and never held whole: what is needed
+besides the result is a handful of blocks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.files import COMPRESSED, blocks, open_bytes
+from longtail.errors import DataError
+from longtail.kernels import parse
+
+_INT32_MAX = 2**31 - 1
+_LARGEST_BLOCK = 4 << 20
+
+
+@dataclass
+class Rows:
+    """What a sparse text holds: labels (if its rows have them) and features, as canonical matrices."""
+
+    labels: csr_array | None
+    features: csr_array
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How the rows of a file are to be read."""
+
+    path: Path
+    with_labels: bool
+    loose: bool
+    add: bool
+    n_labels: int
+    n_features: int
+
+
+class _Growing:
+    """An array that grows as it is filled. Growing in place: where the system can move pages nothing is copied."""
+
+    def __init__(self, dtype: type) -> None:
+        self._array: np.ndarray = np.empty(1 << 14, dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def append(self, part: np.ndarray) -> None:
+        end = self._size + len(part)
+        if end > len(self._array):
+            self._array.resize(max(end, len(self._array) * 5 // 4), refcheck=False)
+        self._array[self._size : end] = part
+        self._size = end
+
+    def finish(self, size: int | None = None) -> np.ndarray:
+        self._array.resize(self._size if size is None else size, refcheck=False)
+        return self._array
+
+
+@dataclass
+class _Block:
+    """The rows of one block of text."""
+
+    rows: int
+    filled: int
+    label_ptr: np.ndarray
+    labels: np.ndarray
+    ptr: np.ndarray
+    index: np.ndarray
+    value: np.ndarray
+
+
+def read_repository(path: Path) -> Rows:
+    """Read a file whose first line is ``N D L``."""
+    with open_bytes(path) as stream:
+        n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
+        return _read(stream, _Kind(path, True, False, True, n_labels, d), n, 2)
+
+
+def read_matrix(path: Path, *, add: bool = True) -> csr_array:
+    """Read ``f:v`` rows after a line ``rows columns``; entries given twice are summed, or else the largest stays."""
+    with open_bytes(path) as stream:
+        n, d = _header(stream, path, ("rows", "columns"))
+        return _read(stream, _Kind(path, False, False, add, 0, d), n, 2).features
+
+
+def read_svmlight(path: Path) -> Rows:
+    """Read rows without a header; the matrices are as wide as their largest index."""
+    with open_bytes(path) as stream:
+        rows = _read(stream, _Kind(path, True, True, True, _INT32_MAX, _INT32_MAX), None, 1)
+    if not rows.features.shape[0]:
+        raise DataError("the file holds no rows", path=path, remedy="Check that it was written completely")
+    return rows
+
+
+def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
+    line = stream.readline(4096).removeprefix(b"\xef\xbb\xbf")
+    if not line.strip():
+        empty = not line and not stream.read(1)
+        raise DataError(
+            "the file is empty" if empty else "the first line is blank",
+            path=path,
+            line=None if empty else 1,
+            remedy=f"Its first line should hold the numbers of {', '.join(names)}",
+        )
+    try:
+        counts = [int(token) for token in line.split()]
+    except ValueError:
+        counts = []
+    if len(counts) != len(names) or min(counts) < 0 or max(counts) > _INT32_MAX:
+        shown = line.strip()[:60].decode(errors="replace")
+        wanted = " ".join(f"<{name}>" for name in names)
+        raise DataError(
+            f"the header is {shown!r}, expected {len(names)} whole numbers: {wanted}",
+            path=path,
+            line=1,
+            remedy='Write the counts in the first line; a file of rows without a header is read with format="svmlight"',
+        )
+    return counts
+
+
+def _read(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Rows:
+    """Parse the rest of a stream, a few blocks at a time, and join the blocks in order."""
+    label_ptr, labels = _Growing(np.int64), _Growing(np.int32)
+    ptr, index, value = _Growing(np.int64), _Growing(np.int32), _Growing(np.float32)
+    zero = np.zeros(1, np.int64)
+    label_ptr.append(zero)
+    ptr.append(zero)
+    rows, filled = 0, 0
+    for block in _parsed(stream, kind, first_line):
+        label_ptr.append(block.label_ptr[1:] + len(labels))
+        ptr.append(block.ptr[1:] + len(index))
+        labels.append(block.labels)
+        index.append(block.index)
+        value.append(block.value)
+        if block.filled:
+            filled = rows + block.filled
+        rows += block.rows
+        if n is not None and filled > n:
+            break
+    if n is None:
+        n = rows
+    elif filled > n or rows < n:
+        held = f"more than {n}" if filled > n else str(rows)
+        raise DataError(
+            f"the header promises {n} rows, the file holds {held}",
+            path=kind.path,
+            line=n + 2 if filled > n else rows + 1,
+            remedy="Correct the first line, or copy the file again if it was cut off",
+        )
+    # Blank lines after the last row are nobody's points.
+    n_labels, n_features = (kind.n_labels, kind.n_features) if not kind.loose else (_width(labels), _width(index))
+    features = _matrix(ptr.finish(n + 1), index.finish(), value.finish(), (n, n_features))
+    if not kind.with_labels:
+        return Rows(None, features)
+    ones = np.ones(len(labels), np.float32)
+    return Rows(_matrix(label_ptr.finish(n + 1), labels.finish(), ones, (n, n_labels)), features)
+
+
+def _width(index: _Growing) -> int:
+    held = index.finish()
+    return int(held.max()) + 1 if len(held) else 0
+
+
+def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[int, int]) -> csr_array:
+    if ptr[-1] <= _INT32_MAX:
+        ptr = ptr.astype(np.int32)
+    A = csr_array((value, index, ptr), shape=shape, copy=False)
+    A.has_sorted_indices = A.has_canonical_format = True
+    return A
+
+
+def _parsed(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
+    """Blocks of rows in order: this thread reads and decompresses, others parse, few blocks are under way at a time."""
+    size = kind.path.stat().st_size // (4 if kind.path.suffix in COMPRESSED else 24)
+    size = min(max(size, 1 << 16), _LARGEST_BLOCK)
+    workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 4)
+    pending: deque[Future[_Block]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for block in blocks(stream, size):
+                if line == 1 and block.startswith(b"\xef\xbb\xbf"):
+                    block = block[3:]
+                pending.append(pool.submit(_parse, block, kind, line))
+                line += block.count(b"\n")
+                del block
+                if len(pending) > workers:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            for future in pending:
+                future.cancel()
+
+
+def _parse(block: bytes, kind: _Kind, line: int) -> _Block:
+    text = np.frombuffer(block, np.uint8)
+    n_lines, colons, commas = parse.count(text)
+    label_ptr, ptr = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
+    labels = np.empty(commas + n_lines if kind.with_labels else 0, np.int32)
+    index, value = np.empty(colons, np.int32), np.empty(colons, np.float32)
+    exact, unsure, found = np.empty(0, np.float32), np.empty(64, np.int64), np.zeros(6, np.int64)
+    while True:
+        code = parse.parse_rows(
+            text, kind.with_labels, kind.loose, kind.add, kind.n_labels, kind.n_features,
+            label_ptr, labels, ptr, index, value, exact, unsure, found,
+        )  # fmt: skip
+        if found[parse.N_UNSURE] > len(unsure):
+            unsure = np.empty(found[parse.N_UNSURE], np.int64)
+        elif found[parse.N_UNSURE] > len(exact):
+            exact = np.array([_nearest(_token(block, at)) for at in unsure[: found[parse.N_UNSURE]]], np.float32)
+        else:
+            break
+    if code != parse.OK:
+        raise _error(block, kind, line, code, int(found[parse.AT]))
+    rows, n_labels, n_values = (int(found[i]) for i in (parse.ROWS, parse.N_LABELS, parse.N_VALUES))
+    return _Block(
+        rows,
+        int(found[parse.FILLED]),
+        label_ptr[: rows + 1],
+        labels[:n_labels],
+        ptr[: rows + 1],
+        index[:n_values],
+        value[:n_values],
+    )
+
+
+def _token(block: bytes, at: int) -> str:
+    """The word that starts at `at`, without its sign."""
+    return block[at : block.index(b"\n", at)].split(None, 1)[0].decode(errors="replace").lstrip("+-")
+
+
+def _nearest(number: str) -> np.float32:
+    """The float32 nearest to a decimal, ties to even; beyond the largest, infinity."""
+    exact = Fraction(number)
+    guess = np.float32(min(float(exact), float(np.finfo(np.float32).max)))
+    best, even = np.float32(0), False
+    distance: Fraction | None = None
+    for candidate in (np.nextafter(guess, np.float32(-np.inf)), guess, _above(guess)):
+        size = Fraction(2) ** 128 if np.isinf(candidate) else Fraction(float(candidate))
+        off, is_even = abs(size - exact), not candidate.view(np.int32) & 1
+        if distance is None or off < distance or (off == distance and is_even and not even):
+            best, even, distance = candidate, is_even, off
+    return best
+
+
+def _above(number: np.float32) -> np.float32:
+    with np.errstate(over="ignore"):
+        return np.nextafter(number, np.float32(np.inf))
+
+
+def _error(block: bytes, kind: _Kind, first_line: int, code: int, at: int) -> DataError:
+    line = first_line + block.count(b"\n", 0, at)
+    token = _token(block, at)
+    shown = repr(token if len(token) <= 40 else token[:40] + "…")
+    number = token.split(":", 1)[-1]
+    remedy = "Write rows as l1,l2 f:v f:v" if kind.with_labels else "Write rows as f:v f:v"
+    if code == parse.LABEL_RANGE:
+        what = f"label {shown} is out of range: the header promises {kind.n_labels} labels, 0 to {kind.n_labels - 1}"
+        remedy = "Labels are counted from 0; correct the header or the label"
+    elif code == parse.FEATURE_RANGE:
+        what = f"column {token.split(':', 1)[0]} is out of range: the header promises {kind.n_features}, counted from 0"
+        remedy = "Correct the header or the row"
+    elif code == parse.NOT_NUMBER and number.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+        what = f"the value in {shown} is not finite"
+        remedy = "Remove the entry or give it a finite value"
+    elif code == parse.NOT_NUMBER:
+        what, remedy = f"the value in {shown} is not a number", "Write values as decimals, such as 0.25 or 1e-3"
+    elif code == parse.TOO_LARGE:
+        what, remedy = f"the value at {shown} is too large for float32", "Scale the features"
+    elif code == parse.NOT_PAIR:
+        what = f"{shown} is neither a label at the start of the row nor an f:v pair" if kind.with_labels else (
+            f"{shown} is not an f:v pair"
+        )  # fmt: skip
+    else:
+        what = f"{shown} does not begin with a whole number"
+    return DataError(what, path=kind.path, line=line, remedy=remedy)

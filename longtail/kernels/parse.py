@@ -1,0 +1,360 @@
+"""Reading and writing rows of ``l1,l2 f:v f:v …`` at the speed of memory, over blocks of bytes.
+
+One kernel reads every sparse text of the field: the repository's rows (labels, then pairs), svmlight rows, and the rows
+of a matrix (pairs only). It leaves each row sorted, without duplicates and without zeros: nothing to tidy later.
+
+Values are rounded to float32 correctly. A decimal ``m · 10^e`` computed in float64 is off by less than 2^-50 of itself,
+so when both ends of that interval round to the same float32 the answer is certain. Otherwise (about one value in a
+hundred million) the position is noted, the caller works that value out exactly, and the block is read again with the
+answers given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+
+# What can be wrong with a token; the caller turns code and position into a message.
+OK, NOT_INDEX, NOT_PAIR, NOT_NUMBER, TOO_LARGE, LABEL_RANGE, FEATURE_RANGE = range(7)
+
+# Places of `found`, what parse_rows reports besides its code.
+ROWS, FILLED, N_LABELS, N_VALUES, N_UNSURE, AT = range(6)
+
+_LOWEST, _HIGHEST = -65, 39  # m < 10^18: below the first every float32 is 0, from the second on none is finite
+_POWERS = np.array([float(f"1e{e}") for e in range(_LOWEST, _HIGHEST)])
+_MARGIN = 2.0**-50
+_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = (
+    9, 10, 13, 32, 35, 43, 44, 45, 46, 48, 57, 58,
+)  # fmt: skip
+
+_text = types.Array(types.uint8, 1, "C", readonly=True)
+_i32, _i64, _f32, _u8 = types.int32[::1], types.int64[::1], types.float32[::1], types.uint8[::1]
+_bool, _int = types.boolean, types.int64
+
+
+@njit(types.UniTuple(_int, 3)(_text), cache=True, nogil=True)
+def count(text: np.ndarray) -> tuple[int, int, int]:
+    """Lines, colons and commas of a block: upper bounds for its rows, pairs and further labels."""
+    lines, colons, commas = 0, 0, 0
+    for c in text:
+        lines += c == _NEWLINE
+        colons += c == _COLON
+        commas += c == _COMMA
+    return lines, colons, commas
+
+
+@njit(types.void(_i64), cache=True, nogil=True)
+def _sort(keys: np.ndarray) -> None:
+    """Merge sort in place: insertion on runs of 16, then merges between two buffers."""
+    n = keys.size
+    for lo in range(0, n, 16):
+        for i in range(lo + 1, min(lo + 16, n)):
+            key, j = keys[i], i - 1
+            while j >= lo and keys[j] > key:
+                keys[j + 1] = keys[j]
+                j -= 1
+            keys[j + 1] = key
+    width, source, target = 16, keys, np.empty_like(keys)
+    while width < n:
+        for lo in range(0, n, 2 * width):
+            mid, hi = min(lo + width, n), min(lo + 2 * width, n)
+            a, b = lo, mid
+            for k in range(lo, hi):
+                if a < mid and (b >= hi or source[a] <= source[b]):
+                    target[k] = source[a]
+                    a += 1
+                else:
+                    target[k] = source[b]
+                    b += 1
+        source, target = target, source
+        width *= 2
+    keys[:] = source
+
+
+@njit(_int(_i32, _f32, _int, _int, _bool), cache=True, nogil=True)
+def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> int:
+    """Sort index[lo:hi] with its values, merge duplicates (sum, or the largest), drop zeros; the new end."""
+    keys = np.empty(hi - lo, np.int64)
+    for j in range(hi - lo):
+        keys[j] = (np.int64(index[lo + j]) << 32) | j  # the position keeps duplicates in the order of the file
+    old = value[lo:hi].copy()
+    _sort(keys)
+    end, last, total = lo, np.int64(-1), np.float32(0)
+    for key in keys:
+        k, v = key >> 32, old[key & 0xFFFFFFFF]
+        if k == last:
+            total = total + v if add else max(total, v)
+        else:
+            if total != 0:
+                index[end], value[end] = last, total
+                end += 1
+            last, total = k, v
+    if total != 0:
+        index[end], value[end] = last, total
+        end += 1
+    return end
+
+
+@njit(_int(_i32, _int, _int), cache=True, nogil=True)
+def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
+    """Sort labels[lo:hi] and drop duplicates; the new end."""
+    keys = labels[lo:hi].astype(np.int64)
+    _sort(keys)
+    end = lo
+    for j in range(keys.size):
+        if j == 0 or keys[j] != keys[j - 1]:
+            labels[end] = keys[j]
+            end += 1
+    return end
+
+
+@njit(
+    _int(_text, _bool, _bool, _bool, _int, _int, _i64, _i32, _i64, _i32, _f32, _f32, _i64, _i64),
+    cache=True,
+    nogil=True,
+)
+def parse_rows(
+    text: np.ndarray,
+    with_labels: bool,
+    loose: bool,
+    add: bool,
+    n_labels: int,
+    n_features: int,
+    label_ptr: np.ndarray,
+    labels: np.ndarray,
+    ptr: np.ndarray,
+    index: np.ndarray,
+    value: np.ndarray,
+    exact: np.ndarray,
+    unsure: np.ndarray,
+    found: np.ndarray,
+) -> int:
+    """Read the rows of a block.
+
+    Parameters
+    ----------
+    text : uint8 array
+        Whole lines; the last byte is a newline.
+    with_labels : bool
+        Whether rows begin with labels; otherwise they hold pairs only.
+    loose : bool
+        The habits of svmlight: blank lines are skipped, ``#`` opens a comment.
+    add : bool
+        Duplicate pairs are summed; otherwise the largest value stays.
+    n_labels, n_features : int
+        Indices must lie below these.
+    label_ptr, labels, ptr, index, value : arrays
+        Filled: offsets of each row (one more than rows) and contents, at least as large as `count` says.
+    exact : float32 array
+        Answers for values that cannot be rounded with certainty, in the order met; empty on the first reading.
+    unsure : int64 array
+        Filled with the positions of such values as far as it goes.
+    found : int64 array
+        Filled: ROWS, FILLED (rows up to the last that is not blank), N_LABELS, N_VALUES, N_UNSURE, AT (error position).
+
+    Returns
+    -------
+    int
+        OK or the kind of error.
+    """
+    i, n = 0, text.size
+    rows, filled, nl, nv, n_unsure = 0, 0, 0, 0, 0
+    label_ptr[0] = ptr[0] = 0
+    code = OK
+    while i < n and code == OK:
+        while text[i] == _SPACE or text[i] == _TAB or text[i] == _RETURN:
+            i += 1
+        blank = text[i] == _NEWLINE
+        if loose and (blank or text[i] == _HASH):
+            while text[i] != _NEWLINE:
+                i += 1
+            i += 1
+            continue
+        row_l, row_v, last_l, last_v = nl, nv, np.int64(-1), np.int64(-1)
+        messy_l, messy_v, label_next = False, False, with_labels
+        while text[i] != _NEWLINE:
+            at, k = i, np.int64(0)
+            while _ZERO <= text[i] <= _NINE:
+                if i - at < 18:  # longer is out of any range already
+                    k = k * 10 + (np.int64(text[i]) - _ZERO)
+                i += 1
+            c = text[i]
+            if i == at:
+                if loose and c == _HASH:
+                    while text[i] != _NEWLINE:
+                        i += 1
+                    break
+                code = NOT_INDEX
+                break
+            if c == _COLON:
+                label_next = False
+                if k >= n_features or i - at > 18:
+                    code = FEATURE_RANGE
+                    break
+                i += 1
+                number = i
+                negative = text[i] == _MINUS
+                if negative or text[i] == _PLUS:
+                    i += 1
+                m, digits, e, seen = np.int64(0), 0, np.int64(0), False
+                while _ZERO <= text[i] <= _NINE:
+                    if digits < 18:
+                        m = m * 10 + (np.int64(text[i]) - _ZERO)
+                        digits += m > 0
+                    else:
+                        e += 1
+                    seen = True
+                    i += 1
+                if text[i] == _DOT:
+                    i += 1
+                    while _ZERO <= text[i] <= _NINE:
+                        if digits < 18:
+                            m = m * 10 + (np.int64(text[i]) - _ZERO)
+                            digits += m > 0
+                            e -= 1
+                        seen = True
+                        i += 1
+                if seen and (text[i] == 101 or text[i] == 69):  # e, E
+                    i += 1
+                    down = text[i] == _MINUS
+                    if down or text[i] == _PLUS:
+                        i += 1
+                    power, seen = np.int64(0), False
+                    while _ZERO <= text[i] <= _NINE:
+                        power = min(power * 10 + (np.int64(text[i]) - _ZERO), 1 << 40)
+                        seen = True
+                        i += 1
+                    e += -power if down else power
+                c = text[i]
+                if not seen or (c != _SPACE and c != _NEWLINE and c != _TAB and c != _RETURN):
+                    code = NOT_NUMBER
+                    break
+                if m == 0 or e < _LOWEST:
+                    v = np.float32(0)
+                elif e >= _HIGHEST:
+                    v = np.float32(np.inf)
+                else:
+                    d = np.float64(m) * _POWERS[e - _LOWEST]
+                    v = np.float32(d * (1 - _MARGIN))
+                    if v != np.float32(d * (1 + _MARGIN)):
+                        if n_unsure < exact.size:
+                            v = exact[n_unsure]
+                        if n_unsure < unsure.size:
+                            unsure[n_unsure] = number
+                        n_unsure += 1
+                if v == np.inf:
+                    code = TOO_LARGE
+                    break
+                if k <= last_v or v == 0:
+                    messy_v = True
+                last_v = k
+                index[nv] = k
+                value[nv] = -v if negative else v
+                nv += 1
+            elif not label_next:
+                code = NOT_PAIR
+                break
+            elif c in (_COMMA, _SPACE, _NEWLINE, _TAB, _RETURN):
+                if k >= n_labels or i - at > 18:
+                    code = LABEL_RANGE
+                    break
+                if k <= last_l:
+                    messy_l = True
+                last_l = k
+                labels[nl] = k
+                nl += 1
+                label_next = c == _COMMA
+                if label_next:
+                    i += 1
+            else:
+                code = NOT_INDEX
+                break
+            while text[i] == _SPACE or text[i] == _TAB or text[i] == _RETURN:
+                i += 1
+        if code != OK:
+            found[AT] = at
+            break
+        i += 1
+        if messy_l:
+            nl = _tidy_labels(labels, row_l, nl)
+        if messy_v:
+            nv = _tidy(index, value, row_v, nv, add)
+            for j in range(row_v, nv):
+                if not np.isfinite(value[j]):
+                    code, found[AT] = TOO_LARGE, at
+        rows += 1
+        if not blank:
+            filled = rows
+        label_ptr[rows], ptr[rows] = nl, nv
+    found[ROWS], found[FILLED], found[N_LABELS], found[N_VALUES], found[N_UNSURE] = rows, filled, nl, nv, n_unsure
+    return code
+
+
+@njit(_int(_u8, _int, _int), cache=True, nogil=True)
+def _put(out: np.ndarray, at: int, k: int) -> int:
+    """Write a whole number; the new end."""
+    digits, rest = 1, k
+    while rest >= 10:
+        rest //= 10
+        digits += 1
+    for j in range(at + digits - 1, at - 1, -1):
+        out[j] = _ZERO + k % 10
+        k //= 10
+    return at + digits
+
+
+@njit(_int(_u8, _i64, _i32, _i64, _i32, _text, _bool), cache=True, nogil=True)
+def format_rows(
+    out: np.ndarray,
+    label_ptr: np.ndarray,
+    labels: np.ndarray,
+    ptr: np.ndarray,
+    index: np.ndarray,
+    numbers: np.ndarray,
+    gap: bool,
+) -> int:
+    """Write rows as text, the inverse of `parse_rows`.
+
+    Parameters
+    ----------
+    out : uint8 array
+        Filled; large enough.
+    label_ptr, labels : arrays
+        Offsets of each row's labels (one more than rows), and the labels.
+    ptr, index : arrays
+        The same for the pairs.
+    numbers : uint8 array
+        The values as a JSON array, ``[0.5,1.0]``, written elsewhere with the fewest digits that give float32 back.
+    gap : bool
+        Whether a row without labels begins with a space, as rows that could have had some do.
+
+    Returns
+    -------
+    int
+        Bytes written.
+    """
+    at, cursor = 0, 1
+    for row in range(ptr.size - 1):
+        for j in range(label_ptr[row], label_ptr[row + 1]):
+            if j > label_ptr[row]:
+                out[at] = _COMMA
+                at += 1
+            at = _put(out, at, labels[j])
+        for j in range(ptr[row], ptr[row + 1]):
+            if gap or j > ptr[row]:
+                out[at] = _SPACE
+                at += 1
+            at = _put(out, at, index[j])
+            out[at] = _COLON
+            at += 1
+            start = at
+            while numbers[cursor] != _COMMA and numbers[cursor] != 93:  # ]
+                out[at] = numbers[cursor]
+                at += 1
+                cursor += 1
+            cursor += 1
+            if at - start > 2 and out[at - 1] == _ZERO and out[at - 2] == _DOT:
+                at -= 2  # 1.0 says no more than 1
+        out[at] = _NEWLINE
+        at += 1
+    return at
