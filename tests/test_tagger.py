@@ -1,0 +1,184 @@
+"""Text in, names out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import longtail
+from longtail import Tagger, registry
+from longtail.data import Dataset, TextVectorizer
+from longtail.errors import DataError, LongtailError, ModelError, SettingsError
+from longtail.names import Names
+from longtail.tagger import without
+from tests.fake import MODELS, Centroid
+
+TEXTS = ["red apple", "green apple", "red car", "fast car", ""]
+LABELS = [["fruit", "red"], ["fruit"], ["vehicle", "red"], ["vehicle"], []]
+
+
+@pytest.fixture(autouse=True)
+def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, target in MODELS.items():
+        monkeypatch.setitem(registry.MODELS, name, target)
+
+
+def test_one_text_gives_a_list_and_several_give_lists() -> None:
+    tagger = Tagger("centroid", sharpness=4).fit(TEXTS, LABELS)
+    alone = tagger.suggest("an apple", k=2)
+    assert alone[0][0] == "fruit"
+    assert len(alone) == 2
+    assert 0 < alone[1][1] <= alone[0][1] < 1
+    assert tagger.suggest(["an apple", "the car"], k=1) == [alone[:1], tagger.suggest("the car", k=1)]
+    assert tagger.suggest([]) == []
+    scores = tagger.predict(["an apple"], k=2)
+    assert isinstance(scores, csr_array)
+    assert scores.shape == (1, 3) == (1, tagger.n_labels_)
+
+
+def test_labels_are_numbered_as_they_are_met_or_as_given() -> None:
+    assert list(Tagger("popular").fit(TEXTS, LABELS).label_names_) == ["fruit", "red", "vehicle"]
+    given = Tagger("popular").fit(TEXTS, LABELS, label_names=["vehicle", "red", "fruit", "never"])
+    assert list(given.label_names_) == ["vehicle", "red", "fruit", "never"]
+    assert given.label_counts_.tolist() == [2, 2, 2, 0]
+    assert given.n_points_ == 5
+    numbers = Tagger("popular").fit(["red apple", "car"], [[7, 8], [np.int64(7)]])
+    assert list(numbers.label_names_) == ["7", "8"]
+
+
+def test_a_matrix_of_labels_with_names() -> None:
+    Y = csr_array(np.array([[1, 0], [0, 2.5], [0, 1]]))
+    tagger = Tagger("popular").fit(TEXTS[:3], Y, label_names=["a", "b"])
+    assert [name for name, _ in tagger.suggest("x")] == ["b", "a"]
+    with pytest.raises(DataError, match="label_names"):
+        Tagger("popular").fit(TEXTS[:3], Y)
+
+
+def test_label_texts_reach_the_ranker() -> None:
+    tagger = Tagger("centroid").fit(TEXTS, LABELS, label_texts={"fruit": "sweet things", "unseen": "a label of words"})
+    assert tagger.ranker_.had_label_features_  # type: ignore[attr-defined]
+    assert list(tagger.label_names_) == ["fruit", "red", "vehicle", "unseen"]
+    assert tagger.vectorizer_ is not None
+    assert {"sweet", "vehicle", "words"} <= set(tagger.vectorizer_.get_feature_names_out())  # a name is a text too
+    ordered = Tagger("centroid").fit(
+        TEXTS, LABELS, label_names=["fruit", "red", "vehicle"], label_texts=["a1", "b1", "c1"]
+    )
+    assert ordered.vectorizer_ is not None
+    assert "c1" in ordered.vectorizer_.get_feature_names_out()
+
+
+def test_validation_reaches_the_ranker_without_unknown_labels() -> None:
+    tagger = Tagger("centroid").fit(TEXTS, LABELS, validation=(["a red pear"], [["red", "pear"]]))
+    assert tagger.ranker_.had_validation_  # type: ignore[attr-defined]
+    assert tagger.n_labels_ == 3
+
+
+def test_a_ranker_may_be_given_ready_made_and_so_may_a_vectorizer() -> None:
+    vectorizer = TextVectorizer(ngrams=(1, 2))
+    tagger = Tagger(Centroid(sharpness=2), vectorizer=vectorizer).fit(TEXTS, LABELS)
+    assert tagger.vectorizer_ is not None
+    assert "red apple" in tagger.vectorizer_.get_feature_names_out()
+    assert not hasattr(vectorizer, "n_features_")  # the caller's own is left alone
+    with pytest.raises(SettingsError, match="on the ranker itself"):
+        Tagger(Centroid(), sharpness=2).fit(TEXTS, LABELS)
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    labels = [["früit 🍎", "red\nline"], ["früit 🍎"], ["", "red\nline"], [""], []]
+    tagger = Tagger("halving(centroid)").fit(TEXTS, labels)
+    tagger.notes_["trained"] = "here"
+    tagger.save(tmp_path / "m")
+    again = longtail.load(tmp_path / "m")
+    assert isinstance(again, Tagger)
+    assert again.label_names_ == ["früit 🍎", "red\nline", ""]
+    assert again.suggest(["a red apple", "zzz"]) == tagger.suggest(["a red apple", "zzz"])
+    assert again.notes_ == {"trained": "here"}
+    assert again.label_counts_.tolist() == [2, 2, 2]
+    again.save(tmp_path / "m")  # over the folder that its own arrays are mapped from
+    assert Tagger.load(tmp_path / "m").suggest("a red apple") == tagger.suggest("a red apple")
+    assert not [path for path in tmp_path.iterdir() if path.name != "m"]
+    document = json.loads((tmp_path / "m" / "model.json").read_text())
+    assert document["kind"] == "tagger"
+
+
+def test_load_of_a_ranker_alone(tmp_path: Path) -> None:
+    ranker = registry.make("popular").fit(csr_array(np.eye(2)), csr_array(np.eye(2)))
+    ranker.save(tmp_path / "m")
+    with pytest.raises(ModelError, match=r"Popular alone.*longtail\.load"):
+        Tagger.load(tmp_path / "m")
+
+
+def test_a_dataset_of_features_has_no_text(tmp_path: Path) -> None:
+    X, Y = csr_array(np.eye(3, dtype=np.float32)), csr_array(np.eye(3, dtype=np.float32))
+    ignore = np.array([[0, 0]], np.int32)
+    data = Dataset(X=X, Y=Y, label_ids=["x1", "x2", "x3"], label_names=["A", "B", "C"], ignore=ignore)
+    tagger = Tagger("popular").fit_dataset(data)
+    tagger.save(tmp_path / "m")
+    for one in (tagger, Tagger.load(tmp_path / "m")):
+        assert one.label_ids_ == ["x1", "x2", "x3"]
+        assert [name for name, _ in one.suggest(X, k=3)[0]] == ["B", "C"]  # the pair to ignore was not learnt
+        assert one.label_counts_.tolist() == [1, 1, 1]  # but it counts for propensities
+        with pytest.raises(ModelError, match="cannot read text"):
+            one.suggest("some words")
+    with pytest.raises(DataError, match="no features"):
+        Tagger("popular").fit_dataset(Dataset(X=None, Y=Y))
+
+
+def test_a_dataset_of_text_keeps_its_vectorizer(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("text,labels\nred apple,fruit|red\nfast car,vehicle\n")
+    tagger = Tagger("centroid").fit_dataset(longtail.read(tmp_path / "d.csv"))
+    assert tagger.suggest("car", k=1)[0][0] == "vehicle"
+    assert tagger.label_ids_ is None  # the same as the names
+
+
+@pytest.mark.parametrize(
+    ("texts", "labels", "extra", "said"),
+    [
+        ("red apple", [["a"]], {}, "list of strings"),
+        (TEXTS, LABELS[:2], {}, "5 texts but labels for 2"),
+        (["a b", "cc dd"], [["a"], "b"], {}, r"row 1: the labels of a text are 'b', not a list.*\['b'\]"),
+        (["a b"], "b", {}, "labels is not a list"),
+        (["a b"], [[1.5]], {}, "row 0: the label 1.5 is not a name"),
+        (["aa bb"], [[]], {}, "no text has a label"),
+        (["aa", None], [["a"], []], {}, "must be a string, found NoneType"),
+        (["aa"], [["a"]], {"label_names": ["b"]}, "'a' is not in label_names"),
+        (["aa"], [["a"]], {"label_names": ["a", "a"]}, "'a' is named twice"),
+        (["aa"], [["a"]], {"label_texts": ["x"]}, "order of the labels is not known"),
+        (["aa"], [["a"]], {"label_names": ["a"], "label_texts": ["x", "y"]}, "1 entries"),
+        (["aa"], [["a"]], {"validation": ["aa"]}, "not a pair"),
+        (["aa"], [["a"]], {"validation": (["aa", "bb"], [["a"]])}, "2 texts but labels for 1"),
+    ],
+)
+def test_wrong_input_says_what_is_wrong(texts: Any, labels: Any, extra: dict[str, Any], said: str) -> None:
+    with pytest.raises(LongtailError, match=said):
+        Tagger("popular").fit(texts, labels, **extra)
+
+
+def test_not_fitted() -> None:
+    for use in (lambda: Tagger().suggest("x"), lambda: Tagger().save("x")):
+        with pytest.raises(ModelError, match="not been fitted"):
+            use()
+    assert repr(Tagger("bonsai", n_trees=1)) == "Tagger('bonsai', n_trees=1)"
+
+
+def test_names() -> None:
+    names = Names.of(["a", "", "β"])
+    assert (names[0], names[-1], names[1:], len(names)) == ("a", "β", ["", "β"], 3)
+    assert names == ["a", "", "β"]
+    assert names != ["a"]
+    assert "β" in names
+    with pytest.raises(IndexError):
+        names[3]
+    assert "4 in all" in repr(Names.of("abcd"))
+
+
+def test_without_drops_pairs() -> None:
+    Y = csr_array(np.array([[1, 1, 0], [0, 0, 0], [1, 0, 1]]))
+    out = without(Y, np.array([[0, 1], [2, 2], [1, 1]]))
+    assert out.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
+    assert without(Y, None) is Y
