@@ -1,0 +1,1 @@
+"""Measurements of longtail beside other libraries; not shipped in the wheel."""

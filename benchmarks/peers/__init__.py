@@ -1,0 +1,1 @@
+"""longtail and its peers on the same matrices, in turn, on the same machine."""

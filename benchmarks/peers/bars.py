@@ -1,0 +1,105 @@
+"""What longtail wants to reach beside its peers, as rows of pass or fail.
+
+Speed and memory are compared with the best of the tree and linear peers, whichever that is for each data set. fastText
+is measured but sets no bar: it is another kind of model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.peers.summary import KS
+from benchmarks.peers.systems import PEERS
+
+Figures = dict[str, dict[str, Any]]  # system -> figures, of one data set
+LEEWAY = 0.3  # points of accuracy
+_TREES = tuple(peer.name for peer in PEERS if peer.environment != "fasttext")
+_ACCURACY = [f"{metric}@{k}" for metric in ("P", "PSP", "F") for k in KS]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One bar on one data set."""
+
+    text: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A goal, and how to see on one data set whether it is reached."""
+
+    goal: str
+    limit: str
+    judge: Callable[[Figures], Cell | None]  # None when a system that it needs was not measured
+    ours: str
+
+
+def bars() -> list[Bar]:
+    """Every bar, in the order of the table."""
+    training = _ratio("train_seconds", "parabel", ["omikuji-parabel"], 0.6)
+    rows = [
+        Bar("Parabel: P, PSP, F @1, 3, 5 − omikuji Parabel's, the worst", "≥ −0.3", _accuracy("parabel"), "parabel"),
+        Bar("Bonsai: P, PSP, F @1, 3, 5 − omikuji Bonsai's, the worst", "≥ −0.3", _accuracy("bonsai"), "bonsai"),
+        Bar("DiSMEC: P@5, PSP@5 − the best tree's, the worst", "≥ −0.3", _dismec, "dismec"),
+        Bar("training, Parabel / omikuji Parabel", "≤ 0.6", training, "parabel"),
+        Bar("training, 1 tree / PECOS, at P@5 no lower", "≤ 1.0", _one_tree, "parabel-1"),
+    ]
+    for what, key, limit in (
+        ("batch, 2 threads / fastest peer", "batch_ms_2", 1.0),
+        ("one point, p50 / fastest peer", "single_ms_p50", 0.5),
+        ("peak memory of training / leanest peer", "train_peak_mb", 1.5),
+        ("the same above data and imports", "train_peak_above_start_mb", 1.5),
+        ("peak memory of prediction / leanest peer", "predict_peak_mb", 1.5),
+        ("the same above data and imports", "predict_peak_above_start_mb", 1.5),
+        ("model size / smallest peer", "model_mb", 1.5),
+    ):
+        rows += [
+            Bar(f"{what}: {label}", f"≤ {limit}", _ratio(key, name, list(_TREES), limit), name)
+            for name, label in (("parabel-1", "1 tree"), ("parabel", "Parabel"), ("bonsai", "Bonsai"))
+        ]
+    return rows
+
+
+def _accuracy(ours: str) -> Callable[[Figures], Cell | None]:
+    def judge(figures: Figures) -> Cell | None:
+        return _worst(figures.get(ours), figures.get(f"omikuji-{ours}"), _ACCURACY)
+
+    return judge
+
+
+def _worst(ours: dict[str, Any] | None, theirs: dict[str, Any] | None, keys: list[str]) -> Cell | None:
+    if ours is None or theirs is None:
+        return None
+    difference, key = min((ours[key] - theirs[key], key) for key in keys)
+    return Cell(f"{difference:+.2f} ({key})", difference >= -LEEWAY)
+
+
+def _dismec(figures: Figures) -> Cell | None:
+    trees = [figures[name] for name in ("parabel", "parabel-1", "bonsai", *_TREES) if name in figures]
+    keys = ["P@5", "PSP@5"]
+    best = {key: max(tree[key] for tree in trees) for key in keys} if trees else None
+    return _worst(figures.get("dismec"), best, keys)
+
+
+def _ratio(key: str, ours: str, peers: list[str], limit: float) -> Callable[[Figures], Cell | None]:
+    def judge(figures: Figures) -> Cell | None:
+        known = [(figures[peer][key], peer) for peer in peers if peer in figures]
+        if ours not in figures or not known:
+            return None
+        best, peer = min(known)
+        # Below a megabyte or a microsecond a ratio would be one of noise.
+        ratio = max(figures[ours][key], 1e-3) / max(best, 1e-3)
+        return Cell(f"{ratio:.2f}" + (f" ({peer.partition('-')[0]})" if len(peers) > 1 else ""), ratio <= limit)
+
+    return judge
+
+
+def _one_tree(figures: Figures) -> Cell | None:
+    time = _ratio("train_seconds", "parabel-1", ["pecos-xrlinear"], 1.0)(figures)
+    if time is None:
+        return None
+    gain = figures["parabel-1"]["P@5"] - figures["pecos-xrlinear"]["P@5"]
+    return Cell(f"{time.text} (P@5 {gain:+.2f})", time.passed and gain >= 0)

@@ -1,0 +1,61 @@
+"""longtail's own rankers, asked as a user asks them: by name, with a saved model loaded from its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from benchmarks.peers.workers.protocol import Worker, load_matrix, main
+from longtail._version import __version__
+from longtail.registry import load, make
+
+
+class Longtail(Worker):
+    def version(self) -> str:
+        return f"longtail {__version__}"
+
+    def _make(self) -> Any:
+        common = {"random_state": self.params.get("seed", 0), "n_jobs": self.threads}
+        return make(self.params["model"], self.params["settings"], defaults=common)
+
+    def warm_up(self) -> None:
+        # Loads the compiled kernels (or compiles them, the first time on a machine) and runs each once.
+        random = np.random.default_rng(0)
+        X = sp.random_array((300, 60), density=0.2, format="csr", dtype=np.float32, rng=random)
+        Y = sp.csr_array((sp.random_array((300, 250), density=0.02, format="csr", rng=random) > 0).astype(np.float32))
+        tiny = self._make().fit(X, Y)
+        tiny.predict(X)
+        tiny.predict(X[[0]])
+
+    def load_train(self, data: Path) -> None:
+        self.X = sp.csr_array(load_matrix(data / "X.trn.npz"))
+        self.Y = sp.csr_array(load_matrix(data / "Y.trn.npz"))
+
+    def fit(self) -> None:
+        self.model = self._make().fit(self.X, self.Y)
+
+    def save(self) -> None:
+        self.model.save(self.folder)
+
+    def load(self) -> None:
+        self.model = load(self.folder)
+
+    def load_test(self, data: Path) -> None:
+        self.X = sp.csr_array(load_matrix(data / "X.tst.npz"))
+        self.rows = [self.X[[i]] for i in range(self.X.shape[0])]
+
+    def predict(self, k: int, threads: int) -> Any:
+        return self.model.set_params(n_jobs=threads).predict(self.X, k=k)
+
+    def predict_one(self, row: int, k: int) -> Any:
+        return self.model.set_params(n_jobs=1).predict(self.rows[row], k=k)
+
+    def scores(self, answer: Any) -> sp.csr_array:
+        return sp.csr_array(answer)
+
+
+if __name__ == "__main__":
+    main(Longtail)

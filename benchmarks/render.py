@@ -1,0 +1,35 @@
+"""Write RESULTS.md from the JSON files in ``results/``: ``python -m benchmarks.render``.
+
+A section is a module with ``render(results) -> str``; it shows when its benchmark has left results. RESULTS.md is never
+edited by hand.
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from benchmarks import results
+
+SECTIONS = {"peers": "benchmarks.peers.section"}  # results/NAME.json -> who renders it, in the order of the page
+PAGE = Path(__file__).parent / "RESULTS.md"
+_HEAD = """# Results
+
+Written by `python -m benchmarks.render` from the files in `results/`, which the benchmarks write; see
+[README.md](README.md) for how to run them.
+"""
+
+
+def render(page: Path = PAGE, folder: Path = results.RESULTS) -> Path:
+    """Assemble the page from the sections that have results."""
+    parts = [_HEAD]
+    for name, module in SECTIONS.items():
+        known = results.load(name, folder)
+        if known is not None:
+            parts.append(importlib.import_module(module).render(known).rstrip() + "\n")
+    page.write_text("\n".join(parts), encoding="utf-8")
+    return page
+
+
+if __name__ == "__main__":
+    print(f"wrote {render().name}")
