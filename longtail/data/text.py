@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from itertools import pairwise
+from numbers import Integral, Real
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -167,7 +169,7 @@ class TextVectorizer(BaseEstimator):
                 remedy="Check that the right column was read, or lower min_length",
             )
         frequency = terms.document_frequency[: terms.size]
-        low, high = (df * n_documents if isinstance(df, float) else df for df in (self.min_df, self.max_df))
+        low, high = (df if isinstance(df, Integral) else df * n_documents for df in (self.min_df, self.max_df))
         if high < low:
             raise SettingsError(f"max_df={self.max_df} allows fewer documents than min_df={self.min_df} asks for")
         wanted = frequency >= low
@@ -188,16 +190,17 @@ class TextVectorizer(BaseEstimator):
 
     def _learn_bins(self, documents: list[str], keep: bool) -> tuple[list[Counted], list[np.ndarray]]:
         n_bins = int(self.hashing or 0)
-        self._set(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0), n_bins)
+        self._set(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.float32), n_bins)
 
         def count(span: tuple[int, int]) -> tuple[np.ndarray, list[Counted]]:
-            frequency, counted = np.zeros((2, n_bins), np.int64), []
+            frequency, counted = np.zeros(n_bins if self.idf else 0, np.int64), []
             for some in blocks(documents, *span):
                 block = self._match(some)
-                kernels.tally(block[1], block[2], frequency[0], frequency[1])
+                if self.idf:
+                    kernels.tally(block[1], frequency)
                 if keep:
                     counted.append(block)
-            return frequency[0], counted
+            return frequency, counted
 
         shards = on_threads(count, spans(documents, self.n_jobs))
         frequency = np.sum([frequency for frequency, _ in shards], axis=0)
@@ -210,21 +213,24 @@ class TextVectorizer(BaseEstimator):
         return inverse.astype(np.float32)
 
     def _cut(self) -> Cut:
-        shortest, longest = (self.ngrams, self.ngrams) if isinstance(self.ngrams, int) else self.ngrams
-        return Cut(self.min_length, shortest, longest)
+        shortest, longest = (self.ngrams, self.ngrams) if isinstance(self.ngrams, Integral) else self.ngrams
+        return Cut(index(self.min_length), index(shortest), index(longest))
 
     def _check_settings(self) -> None:
-        cut = self._cut()
-        if not 1 <= cut.shortest <= cut.longest:
-            raise SettingsError(f"ngrams={self.ngrams} is neither a number of words nor a range (from, to) of them")
-        for name in ("min_length", "max_features", "hashing"):
+        for name, optional in (("min_length", False), ("max_features", True), ("hashing", True)):
             value = getattr(self, name)
-            if value is not None and not 1 <= value < 2**31:
-                raise SettingsError(f"{name}={value} must be at least 1 and below 2**31")
+            if not (optional and value is None) and not (isinstance(value, Integral) and 1 <= value < 2**31):
+                raise SettingsError(f"{name}={value!r} must be a whole number from 1 to 2**31 - 1")
         for name in ("min_df", "max_df"):
             value = getattr(self, name)
-            if value < 0 or (isinstance(value, float) and value > 1):
-                raise SettingsError(f"{name}={value} must be a number of documents, or a share of them as a float")
+            if not isinstance(value, Real) or value < 0 or (not isinstance(value, Integral) and value > 1):
+                raise SettingsError(f"{name}={value!r} must be a number of documents, or a share of them as a float")
+        try:
+            cut = self._cut()
+        except (TypeError, ValueError):
+            cut = Cut(1, 0, 0)
+        if not 1 <= cut.shortest <= cut.longest:
+            raise SettingsError(f"ngrams={self.ngrams!r} is neither a number of words nor a range (from, to) of them")
         n_threads(self.n_jobs)
 
     # --- applying
@@ -233,8 +239,11 @@ class TextVectorizer(BaseEstimator):
         """TF-IDF rows of the texts, (n_texts, n_features_) float32. A text without known terms is an empty row."""
         self._check_fitted()
         texts = listed(texts, "texts")
-        if len(texts) == 1:  # what a service asks for: no shards to make
-            return self._weigh([self._match(texts)], [_SAME])
+        if len(texts) == 1:  # what a service asks for, with nothing to share out or to put together
+            indptr, ids, counts = self._match(texts)
+            indices, data = np.empty(ids.size, np.int32), np.empty(ids.size, np.float32)
+            kernels.weigh(indptr, ids, counts, _SAME, self.idf_, self._sublinear, indptr, indices, data)
+            return self._matrix(indptr, indices, data)
         shards = on_threads(
             lambda span: [self._match(some) for some in blocks(texts, *span)], spans(texts, self.n_jobs)
         )
@@ -250,17 +259,18 @@ class TextVectorizer(BaseEstimator):
         sizes = [kernels.kept(block[0], block[1], own) for block, own in zip(counted, columns, strict=True)]
         rows = np.cumsum([0, *map(len, sizes)])  # the first row of each block
         indptr = np.zeros(rows[-1] + 1, np.int64)
-        for i, size in enumerate(sizes):
-            indptr[rows[i] + 1 : rows[i + 1] + 1] = size
-        np.cumsum(indptr, out=indptr)
+        np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]), out=indptr[1:])
         indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
 
         def write(i: int) -> None:
             out = indptr[rows[i] : rows[i + 1] + 1]
             kernels.weigh(*counted[i], columns[i], self.idf_, self._sublinear, out, indices, data)
 
-        on_threads(write, range(len(counted)), n_threads(self.n_jobs) if len(counted) > 1 else 1)
-        if indptr[-1] < 2**31:
+        on_threads(write, range(len(counted)), min(n_threads(self.n_jobs), len(counted)))
+        return self._matrix(indptr, indices, data)
+
+    def _matrix(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> csr_array:
+        if indices.size < 2**31:
             indptr = indptr.astype(np.int32)
         X = csr_array((data, indices, indptr), shape=(indptr.size - 1, self.n_features_))
         X.has_sorted_indices = X.has_canonical_format = True
@@ -280,6 +290,7 @@ class TextVectorizer(BaseEstimator):
         """All that is learnt: settings fit for JSON, and arrays fit for memory mapping."""
         self._check_fitted()
         meta = {**self.get_params(), "n_features": self.n_features_}
+        meta = {key: value.item() if isinstance(value, np.generic) else value for key, value in meta.items()}
         return meta, {"terms": self._blob, "offsets": self._offsets, "idf": self.idf_}
 
     @classmethod

@@ -27,10 +27,7 @@ def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
     A zero inside a text becomes a space: both separate words and neither touches its neighbours' case.
     """
-    try:
-        joined = "\0".join([*texts, ""])
-    except TypeError:
-        raise _not_text(texts) from None
+    joined = "\0".join([*texts, ""])
     if joined.count("\0") != len(texts):
         joined = "\0".join([*(text.replace("\0", " ") for text in texts), ""])
     # The kernel folds case character by character. Two letters need Python's own rule: the capital sigma, whose lower
@@ -42,24 +39,21 @@ def encode(texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def listed(texts: Iterable[str], name: str) -> list[str]:
-    """The texts as a list, whatever held them; a lone string is refused, as it would pass for a list of letters."""
-    if isinstance(texts, list):
-        return texts
+    """The texts as a list of strings, whatever held them. A lone string is refused: it would pass for its letters."""
     if isinstance(texts, str | bytes):
         raise DataError(f"{name} must be a list of strings, not one string", remedy="Put it into a list: [text]")
     try:
-        return list(texts)
+        texts = texts if isinstance(texts, list) else list(texts)
     except TypeError:
         raise DataError(f"{name} must be a list of strings, found {type(texts).__name__}") from None
-
-
-def _not_text(texts: list[str]) -> DataError:
-    """The error for the first entry that is not a string."""
-    row = next(row for row, text in enumerate(texts) if not isinstance(text, str))
-    kind = type(texts[row]).__name__
-    return DataError(
-        f"a text must be a string, found {kind}", row=row, remedy='Decode bytes; for a missing text put ""'
-    )
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(
+                f"{name} must be strings, found {type(text).__name__}",
+                row=row,
+                remedy='Decode bytes; for a missing text put ""',
+            )
+    return texts
 
 
 def blocks(texts: list[str], start: int, stop: int) -> Iterator[list[str]]:
@@ -76,10 +70,7 @@ def blocks(texts: list[str], start: int, stop: int) -> Iterator[list[str]]:
 
 def spans(texts: list[str], n_jobs: int) -> list[tuple[int, int]]:
     """Ranges of rows with about as many characters each, one a thread; fewer where a thread would not pay."""
-    try:
-        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-    except TypeError:
-        raise _not_text(texts) from None
+    ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     total = int(ends[-1]) if texts else 0
     parts = min(n_threads(n_jobs), 1 + total // (4 * BLOCK_CHARACTERS))
     cuts = np.searchsorted(ends, total * np.arange(1, parts) / parts).tolist()
@@ -164,7 +155,8 @@ class Terms:
         indptr, ids, counts, self.size = kernels.learn_block(
             block, len(texts), ascii_fold(), unicode_table, *cut, self.slots, self.blob, self.offsets, self.size
         )
-        kernels.tally(ids, counts, self.document_frequency, self.term_frequency)
+        kernels.tally(ids, self.document_frequency)
+        kernels.tally_counts(ids, counts, self.term_frequency)
         return indptr, ids, counts
 
     def merge(self, other: Terms) -> np.ndarray:

@@ -235,10 +235,16 @@ def learn_block(
 
 
 @njit(cache=True, nogil=True)
-def tally(ids: np.ndarray, counts: np.ndarray, document_frequency: np.ndarray, term_frequency: np.ndarray) -> None:
-    """Add a block's counts to the totals over documents."""
+def tally(ids: np.ndarray, document_frequency: np.ndarray) -> None:
+    """Count each entry of a block, one a text and term, towards the term's document frequency."""
     for i in range(ids.size):
         document_frequency[ids[i]] += 1
+
+
+@njit(cache=True, nogil=True)
+def tally_counts(ids: np.ndarray, counts: np.ndarray, term_frequency: np.ndarray) -> None:
+    """Add a block's counts to the terms' frequencies over all texts."""
+    for i in range(ids.size):
         term_frequency[ids[i]] += counts[i]
 
 

@@ -1,0 +1,174 @@
+"""The text kernels against plain Python."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longtail.data.vocabulary import Cut, Terms, ascii_fold, encode, frozen, slots_for, unicode_fold
+from longtail.kernels import terms as table
+from longtail.kernels import text as kernels
+
+WORDS = st.text("abcdefgß漢_0", min_size=1, max_size=20)
+NO_TABLE = (frozen(np.zeros(16, np.uint64)), frozen(np.zeros(0, np.uint8)), frozen(np.zeros(1, np.int64)))
+
+
+def pack(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Blob and offsets of some words."""
+    parts = [word.encode() for word in words]
+    return np.frombuffer(b"".join(parts), np.uint8).copy(), np.cumsum([0, *map(len, parts)])
+
+
+def unpack(blob: np.ndarray, offsets: np.ndarray, size: int) -> list[str]:
+    return [blob[offsets[i] : offsets[i + 1]].tobytes().decode() for i in range(size)]
+
+
+def plain_terms(text: str, cut: Cut) -> Counter[str]:
+    """The twin: terms of a text by regular expression."""
+    words = [word for word in re.findall(r"\w+", text.lower()) if len(word) >= cut.min_length]
+    sizes = range(cut.shortest, cut.longest + 1)
+    return Counter(" ".join(words[i : i + n]) for n in sizes for i in range(len(words) - n + 1))
+
+
+def plain_hash(data: bytes) -> int:
+    """The twin: 64-bit FNV-1a, then a mix."""
+    h = 0xCBF29CE484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 % 2**64
+    h = (h ^ (h >> 33)) * 0xFF51AFD7ED558CCD % 2**64
+    return h ^ (h >> 33)
+
+
+@pytest.mark.parametrize(("word", "value"), [("", 0xECBA3DF2C3383C52), ("longtail", None), ("größe", None)])
+def test_hash_stays_what_saved_models_rely_on(word: str, value: int | None) -> None:
+    data = np.frombuffer(word.encode() + b"!", np.uint8)
+    h = int(table.hash_bytes(data, 0, data.size - 1))
+    assert h == plain_hash(word.encode())
+    assert value in (None, h)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.text("aAbB1_ ,éÉ漢\0", max_size=25) | st.text(max_size=12), min_size=1, max_size=6),
+    st.sampled_from([Cut(1, 1, 1), Cut(2, 1, 2), Cut(1, 2, 3)]),
+)
+def test_learn_and_match_equal_regular_expressions(texts: list[str], cut: Cut) -> None:
+    expected = [plain_terms(text, cut) for text in texts]
+    learnt = Terms()
+    indptr, ids, counts = learnt.count(texts, cut)
+    names = unpack(learnt.blob, learnt.offsets, learnt.size)
+    assert len(set(names)) == learnt.size
+    for row, terms in enumerate(expected):
+        part = slice(indptr[row], indptr[row + 1])
+        assert {names[i]: n for i, n in zip(ids[part], counts[part], strict=True)} == terms
+    totals = sum(expected, Counter())
+    assert dict(zip(names, learnt.term_frequency.tolist(), strict=False)) == totals
+    in_texts = Counter(term for terms in expected for term in terms)
+    assert dict(zip(names, learnt.document_frequency.tolist(), strict=False)) == in_texts
+
+    # Every other term known: the others are skipped.
+    blob, offsets = table.take_terms(learnt.blob, learnt.offsets, np.arange(0, learnt.size, 2))
+    held = (frozen(slots_for(blob, offsets, offsets.size - 1)), frozen(blob), frozen(offsets))
+    block, fold = encode(texts)
+    indptr, ids, counts = kernels.match_block(block, len(texts), ascii_fold(), fold, *cut, 0, *held)
+    for row, terms in enumerate(expected):
+        part = slice(indptr[row], indptr[row + 1])
+        found = {names[2 * i]: n for i, n in zip(ids[part], counts[part], strict=True)}
+        assert found == {term: n for term, n in terms.items() if names.index(term) % 2 == 0}
+
+    # No table: ids are hashes, of which 2**31 - 1 leave no chance of a collision here.
+    bins = 2**31 - 1
+    indptr, ids, counts = kernels.match_block(block, len(texts), ascii_fold(), fold, *cut, bins, *NO_TABLE)
+    for row, terms in enumerate(expected):
+        part = slice(indptr[row], indptr[row + 1])
+        found = dict(zip(ids[part].tolist(), counts[part].tolist(), strict=True))
+        assert found == {plain_hash(term.encode()) % bins: n for term, n in terms.items()}
+
+
+def test_fold_tables_hold_every_character() -> None:
+    codes = [code for code in range(0x110000) if code not in (ord("Σ"), ord("İ"))]
+    lower = [chr(code).lower() for code in codes]
+    expected = [ord(c) if c.isalnum() or c == "_" else 0 for c in lower]
+    np.testing.assert_array_equal(unicode_fold()[codes], expected)
+    np.testing.assert_array_equal(ascii_fold()[:128], unicode_fold()[:128])
+    assert not ascii_fold()[128:].any()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(WORDS, unique=True, max_size=60))
+def test_sort_is_by_code_points(words: list[str]) -> None:
+    blob, offsets = pack(words)
+    chosen = np.arange(len(words))[::-1].copy()
+    order = table.sort_terms(blob, offsets, chosen)
+    assert [words[chosen[i]] for i in order] == sorted(words)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.lists(WORDS, max_size=40), min_size=1, max_size=4))
+def test_merged_tables_hold_each_term_once(lists: list[list[str]]) -> None:
+    cut = Cut(1, 1, 1)
+    merged, places = Terms(), []
+    parts = []
+    for words in lists:
+        part = Terms()
+        part.count([" ".join(words)], cut)
+        parts.append(part)
+        places.append(merged.merge(part))
+    names = unpack(merged.blob, merged.offsets, merged.size)
+    assert sorted(names) == sorted({word for words in lists for word in words})
+    for part, ids in zip(parts, places, strict=True):
+        assert [names[i] for i in ids] == unpack(part.blob, part.offsets, part.size)
+    totals = Counter(word for words in lists for word in words)
+    assert dict(zip(names, merged.term_frequency.tolist(), strict=False)) == totals
+
+
+def test_terms_of_equal_hash_are_told_apart() -> None:
+    """Two terms forced into one hash: the table must compare their bytes."""
+    blob, offsets = pack(["fox", "dog", "dogs"])
+    slots = np.zeros(8, np.uint64)
+    h = np.uint64(0xABCDEF0000000003)
+    for term in range(3):
+        at = table.find_slot(slots, blob, offsets, blob, offsets[term], offsets[term + 1], h)
+        assert slots[at] == 0
+        slots[at] = (h & table.HIGH) | np.uint64(term + 1)
+    for term in range(3):
+        at = table.find_slot(slots, blob, offsets, blob, offsets[term], offsets[term + 1], h)
+        assert int(slots[at] & table.LOW) == term + 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.booleans(), st.booleans(), st.booleans())
+def test_weigh_equals_plain_numpy(data: st.DataObject, with_idf: bool, sublinear: bool, with_columns: bool) -> None:
+    n_terms = 90
+    rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
+    rows = [rng.permutation(n_terms)[: rng.integers(0, n_terms)] for _ in range(4)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    ids = np.concatenate(rows).astype(np.int32)
+    counts = rng.integers(1, 9, ids.size).astype(np.int32)
+    columns = rng.permutation(n_terms).astype(np.int32) if with_columns else np.empty(0, np.int32)
+    columns[columns % 3 == 0] = -1
+    idf = rng.uniform(1, 5, n_terms if with_idf else 0).astype(np.float32)
+
+    dense = np.zeros((4, n_terms))
+    for row in range(4):
+        for i in range(indptr[row], indptr[row + 1]):
+            column = columns[ids[i]] if with_columns else ids[i]
+            if column >= 0:
+                tf = 1 + np.log(counts[i]) if sublinear else counts[i]
+                dense[row, column] = tf * (idf[column] if with_idf else 1)
+    lengths = np.linalg.norm(dense, axis=1, keepdims=True)
+    dense /= np.where(lengths > 0, lengths, 1)
+
+    sizes = kernels.kept(indptr, ids, columns)
+    np.testing.assert_array_equal(sizes, (dense > 0).sum(axis=1))
+    out_indptr = np.cumsum([0, *sizes])
+    indices, values = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), np.float32)
+    kernels.weigh(indptr, ids, counts, columns, frozen(idf), sublinear, out_indptr, indices, values)
+    where = np.nonzero(dense)
+    np.testing.assert_array_equal(indices, where[1])
+    np.testing.assert_allclose(values, dense[where], rtol=1e-6)
