@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from longtail.kernels.topk import top_k_pairs
+
 
 @njit(cache=True, nogil=True)
 def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
@@ -37,6 +39,29 @@ def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, s
 
 
 @njit(cache=True, nogil=True)
+def csr_top_k_scaled(
+    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, factors: np.ndarray, k: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rank each row by ``data * factors[indices]`` and keep the k best, best first. Returns indptr and indices."""
+    n_rows = indptr.shape[0] - 1
+    out_indptr = np.zeros_like(indptr)
+    longest = 0
+    for row in range(n_rows):
+        length = indptr[row + 1] - indptr[row]
+        longest = max(longest, length)
+        out_indptr[row + 1] = out_indptr[row] + min(k, length)
+    out_indices = np.empty(out_indptr[n_rows], indices.dtype)
+    kept = np.empty(k, data.dtype)
+    scaled = np.empty(longest, data.dtype)
+    for row in range(n_rows):
+        lo, hi = indptr[row], indptr[row + 1]
+        for i in range(lo, hi):
+            scaled[i - lo] = data[i] * factors[indices[i]]
+        top_k_pairs(indices[lo:hi], scaled[: hi - lo], k, out_indices[out_indptr[row] :], kept)
+    return out_indptr, out_indices
+
+
+@njit(cache=True, nogil=True)
 def tally(
     true_indptr: np.ndarray,
     true_indices: np.ndarray,
@@ -60,11 +85,11 @@ def tally(
 
     Returns
     -------
-    correct : int array, shape (K, L)
-        How often each label was predicted rightly at a rank in ``(ks[j - 1], ks[j]]``; summed over j, within ``ks[j]``.
-    sums : array, shape (K, 5)
-        Over the points counted, within ``ks[j]``: nDCG; recall; the highest weight attainable; weighted DCG; the
-        highest weighted DCG attainable.
+    sums : array, shape (K, 7)
+        Over the rows that have labels, within the first ``ks[j]``: right predictions; their weight; their weight over
+        the discount of their rank; the second and the third of the best ranking possible; nDCG; recall.
+    right_at : int array, shape (nnz of the predictions,)
+        The rank, from 1, of each prediction that is right; 0 for the others and those beyond the greatest k.
     n_points : int
         Rows with labels.
     twice : int
@@ -72,10 +97,10 @@ def tally(
     """
     depth = ks[-1]
     discount = 1.0 / np.log2(np.arange(depth) + 2.0)
-    ideal = np.cumsum(discount)
-    correct = np.zeros((ks.shape[0], weights.shape[0]), np.int32)
-    sums = np.zeros((ks.shape[0], 5))
-    best = np.empty(depth)  # the row's greatest weights, descending: the ideal ranking
+    ideal_dcg = np.cumsum(discount)
+    sums = np.zeros((ks.shape[0], 7))
+    right_at = np.zeros(ranked_indices.shape[0], np.int32)
+    best = np.empty(depth)  # the row's greatest weights, descending: the best ranking possible
     n_points = 0
     for row in range(true_indptr.shape[0] - 1):
         lo, hi = true_indptr[row], true_indptr[row + 1]
@@ -98,28 +123,31 @@ def tally(
                 at -= 1
             best[at] = weight
         start, n_ranked = ranked_indptr[row], ranked_indptr[row + 1] - ranked_indptr[row]
-        hits = 0
-        dcg = weighted_dcg = best_weight = best_dcg = 0.0
+        right = 0
+        dcg = gained = gained_dcg = best_gain = best_dcg = 0.0
         j = 0
         for rank in range(depth):
             if rank < n_ranked:
                 label = ranked_indices[start + rank]
                 for i in range(start, start + rank):
                     if ranked_indices[i] == label:
-                        return correct, sums, n_points, row
+                        return sums, right_at, n_points, row
                 if _is_in(true_indices, lo, hi, label):
-                    hits += 1
+                    right += 1
+                    right_at[start + rank] = rank + 1
                     dcg += discount[rank]
-                    weighted_dcg += weights[label] * discount[rank]
-                    correct[j, label] += 1
+                    gained += weights[label]
+                    gained_dcg += weights[label] * discount[rank]
             if rank < n_best:
-                best_weight += best[rank]
+                best_gain += best[rank]
                 best_dcg += best[rank] * discount[rank]
             if rank + 1 == ks[j]:
-                sums[j, 0] += dcg / ideal[min(rank + 1, n_true) - 1]
-                sums[j, 1] += hits / n_true
-                sums[j, 2] += best_weight
-                sums[j, 3] += weighted_dcg
+                sums[j, 0] += right
+                sums[j, 1] += gained
+                sums[j, 2] += gained_dcg
+                sums[j, 3] += best_gain
                 sums[j, 4] += best_dcg
+                sums[j, 5] += dcg / ideal_dcg[min(rank + 1, n_true) - 1]
+                sums[j, 6] += right / n_true
                 j += 1
-    return correct, sums, n_points, -1
+    return sums, right_at, n_points, -1

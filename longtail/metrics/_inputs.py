@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from longtail.errors import DataError, SettingsError
-from longtail.kernels.metrics import csr_is_in, tally
+from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, tally
 from longtail.kernels.topk import csr_top_k_serial
 
 SparseMatrix: TypeAlias = sparse.sparray | sparse.spmatrix
@@ -36,36 +36,63 @@ class Judged:
         indptr, indices, scores = csr_top_k_serial(self.indptr, self.indices, self.scores, k)
         return replace(self, indptr=indptr, indices=indices, scores=scores)
 
-    def count(self, weights: np.ndarray, ks: np.ndarray) -> Tally:
-        """Rank the predictions and count what is right at each k."""
-        ranked = self.top(ks[-1])
-        correct, sums, n_points, twice = tally(
-            self.true_indptr, self.true_indices, ranked.indptr, ranked.indices, weights, ks
-        )
+    def count(self, weights: np.ndarray, ks: np.ndarray, factors: np.ndarray | None = None) -> Tally:
+        """Rank the predictions, by score or by score times the label's factor, and count what is right at each k."""
+        if factors is None:
+            indptr, indices, _ = csr_top_k_serial(self.indptr, self.indices, self.scores, ks[-1])
+        else:
+            indptr, indices = csr_top_k_scaled(self.indptr, self.indices, self.scores, factors, ks[-1])
+        sums, right_at, n_points, twice = tally(self.true_indptr, self.true_indices, indptr, indices, weights, ks)
         if twice >= 0:
             raise DataError("a label is scored twice", row=twice, remedy="Store one score for each label of a row.")
         if n_points == 0:
             raise DataError("no test point has a label", remedy="Measure on points whose labels are known.")
-        return Tally(ks, weights, np.cumsum(correct, axis=0), sums, n_points)
+        right, gained, gained_dcg, best_gain, best_dcg, ndcg, recall = sums.T
+        return Tally(
+            ks=ks,
+            n_points=n_points,
+            n_labels=self.n_labels,
+            right=right,
+            gained=gained,
+            gained_dcg=gained_dcg,
+            best_gain=best_gain,
+            best_dcg=best_dcg,
+            ndcg=ndcg,
+            recall=recall,
+            ranked=indices,
+            right_at=right_at,
+        )
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts over the points that have labels; see ``longtail.kernels.metrics.tally``."""
+    """What is right within each k, summed over the points that have labels."""
 
     ks: np.ndarray  # (K,)
-    weights: np.ndarray  # (L,)
-    correct: np.ndarray  # (K, L): right predictions of each label within the first ks[j]
-    sums: np.ndarray  # (K, 5)
     n_points: int
+    n_labels: int
+    right: np.ndarray  # (K,) right predictions
+    gained: np.ndarray  # (K,) their weight
+    gained_dcg: np.ndarray  # (K,) their weight, discounted by rank
+    best_gain: np.ndarray  # (K,) the same two of the best ranking possible
+    best_dcg: np.ndarray  # (K,)
+    ndcg: np.ndarray  # (K,)
+    recall: np.ndarray  # (K,)
+    ranked: np.ndarray  # labels predicted, point after point, best first
+    right_at: np.ndarray  # rank of each if it is right, else 0
 
     def precision(self) -> np.ndarray:
-        """P@k, (K,)."""
-        return 100.0 * self.correct.sum(axis=1) / (self.ks * self.n_points)
+        """P@k in percent, (K,)."""
+        return 100.0 * self.right / (self.ks * self.n_points)
 
     def scored_precision(self) -> np.ndarray:
-        """PSP@k, (K,)."""
-        return 100.0 * (self.correct @ self.weights) / self.sums[:, 2]
+        """PSP@k in percent, (K,)."""
+        return 100.0 * self.gained / self.best_gain
+
+    def right_by_label(self, k: int) -> np.ndarray:
+        """How often each label was predicted rightly within the first k, (L,)."""
+        chosen = (self.right_at > 0) & (self.right_at <= k)
+        return np.bincount(self.ranked[chosen], minlength=self.n_labels)
 
 
 def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None = None) -> Judged:

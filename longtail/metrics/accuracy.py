@@ -71,12 +71,9 @@ def measure(judged: Judged, weights: np.ndarray | None, ks: np.ndarray) -> dict[
     """``evaluate`` on inputs already checked."""
     count = judged.count(np.ones(judged.n_labels) if weights is None else weights, ks)
     n_true_labels = np.count_nonzero(np.bincount(judged.true_indices))
-    ndcg, recall, _, weighted_dcg, best_dcg = count.sums.T
-    values = {"P": count.precision(), "nDCG": 100.0 * ndcg / count.n_points}
+    covered = np.array([np.count_nonzero(count.right_by_label(k)) for k in ks])
+    values = {"P": count.precision(), "nDCG": 100.0 * count.ndcg / count.n_points}
     if weights is not None:
-        values |= {"PSP": count.scored_precision(), "PSnDCG": 100.0 * weighted_dcg / best_dcg}
-    values |= {
-        "R": 100.0 * recall / count.n_points,
-        "C": 100.0 * np.count_nonzero(count.correct, axis=1) / n_true_labels,
-    }
+        values |= {"PSP": count.scored_precision(), "PSnDCG": 100.0 * count.gained_dcg / count.best_dcg}
+    values |= {"R": 100.0 * count.recall / count.n_points, "C": 100.0 * covered / n_true_labels}
     return {f"{name}@{k}": float(v) for name, column in values.items() for k, v in zip(ks, column, strict=True)}

@@ -55,11 +55,11 @@ def frequency_bins(
     weights = inverse_propensity(train_Y) if inv_propensity is None else inv_propensity
     weights = check_weights(weights, judged.n_labels)
     count = judged.count(weights, ks)
+    right = count.right_by_label(k)
     by_frequency, ends = equal_volume(counts, n_bins)
     bins = []
     for number, (start, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True), 1):
         labels = by_frequency[start:end]
-        correct = count.correct[0, labels]
         bins.append(
             {
                 "bin": number,
@@ -67,8 +67,8 @@ def frequency_bins(
                 "frequency_max": int(counts[labels].max(initial=0)),
                 "frequency_min": int(counts[labels[-1]]) if len(labels) else 0,
                 "volume": int(counts[labels].sum()),
-                f"P@{k}": 100.0 * float(correct.sum()) / (k * count.n_points),
-                f"PSP@{k}": 100.0 * float(correct @ weights[labels]) / float(count.sums[0, 2]),
+                f"P@{k}": 100.0 * float(right[labels].sum()) / (k * count.n_points),
+                f"PSP@{k}": 100.0 * float(right[labels] @ weights[labels]) / float(count.best_gain[0]),
             }
         )
     return bins

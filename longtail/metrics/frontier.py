@@ -8,7 +8,6 @@ propensity, for beta from -1 to 1: a better model has the higher curve. F@k is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,7 @@ def _curve(
         judged = judged.top(depth)
     curve = []
     for beta in exponents:
-        ranked = replace(judged, scores=judged.scores * (weights**beta)[judged.indices])
-        count = ranked.count(weights, ks)
+        count = judged.count(weights, ks, factors=weights**beta)
         point = {"beta": float(beta)}
         point |= {f"P@{k}": float(value) for k, value in zip(ks, count.precision(), strict=True)}
         point |= {f"PSP@{k}": float(value) for k, value in zip(ks, count.scored_precision(), strict=True)}
