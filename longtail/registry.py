@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longtail import store
 from longtail.errors import ModelError, SettingsError
 
 if TYPE_CHECKING:
+    from longtail import store
     from longtail.models.base import Ranker
     from longtail.tagger import Tagger
 
@@ -220,6 +220,8 @@ def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | No
     verify : bool, optional
         Compare checksums; by default done for folders under 1 GiB.
     """
+    from longtail import store  # here and not above: the names alone need no arrays
+
     folder = Path(folder)
     stored = store.read(folder, mmap=mmap, verify=verify)
     cls: Any = _imported(TAGGER) if stored.kind == "tagger" else _stored_class(stored)

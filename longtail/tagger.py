@@ -127,39 +127,41 @@ class Tagger:
         if validation is not None:
             held_texts, held_labels = _pair(validation)
             held = vectorizer.transform(held_texts), names.matrix(held_labels, len(held_texts), held_out=True)
-        return self._learn(X, Y, Z, held, vectorizer, names.listed(), None)
+        ranker = self._ranker().fit(X, Y, label_features=Z, validation=held)
+        return self._keep(ranker, vectorizer, names.listed(), None, Y)
 
     def fit_dataset(self, data: Dataset) -> Self:
         """Learn from a dataset, as :func:`longtail.read` gives it; its pairs to ignore are not learnt."""
         if data.X is None:
             raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
-        names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
-        ids = data.label_ids if data.label_ids != names else None
-        self._learn(data.X, without(data.Y, data.ignore), data.Z, None, data.vectorizer, names, ids)
-        self.label_counts_ = _column_counts(data.Y)
-        return self
+        ranker = self._ranker().fit(data.X, without(data.Y, data.ignore), label_features=data.Z)
+        return self._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
 
-    def _learn(
+    @classmethod
+    def from_fitted(cls, ranker: Ranker, data: Dataset) -> Self:
+        """A tagger around a ranker that was fitted on the matrices of `data`."""
+        return cls(ranker)._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
+
+    def _ranker(self) -> Ranker:
+        if isinstance(self.model, str):
+            return registry.make(self.model, self.settings)
+        if self.settings:
+            raise SettingsError("Settings are for a model given by name. Set them on the ranker itself.")
+        return self.model
+
+    def _keep(
         self,
-        X: csr_array,
-        Y: csr_array,
-        Z: csr_array | None,
-        validation: tuple[csr_array, csr_array] | None,
+        ranker: Ranker,
         vectorizer: TextVectorizer | None,
         names: Sequence[str],
         ids: Sequence[str] | None,
+        Y: csr_array,
     ) -> Self:
-        if isinstance(self.model, str):
-            ranker = registry.make(self.model, self.settings)
-        elif self.settings:
-            raise SettingsError("Settings are for a model given by name. Set them on the ranker itself.")
-        else:
-            ranker = self.model
-        self.ranker_ = ranker.fit(X, Y, label_features=Z, validation=validation)
+        self.ranker_ = ranker
         self.vectorizer_ = vectorizer
         self.label_names_ = Names.of(names)
         self.label_ids_ = None if ids is None else Names.of(ids)
-        self.label_counts_ = _column_counts(Y)
+        self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32)
         self.n_points_ = int(Y.shape[0])
         self.notes_ = {}
         return self
@@ -293,5 +295,7 @@ def _copy(vectorizer: TextVectorizer) -> TextVectorizer:
     return type(vectorizer)(**vectorizer.get_params())
 
 
-def _column_counts(Y: csr_array) -> np.ndarray:
-    return np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32)
+def _names_and_ids(data: Dataset) -> tuple[Sequence[str], Sequence[str] | None]:
+    """What to show for each label, and what identifies it where that is something else."""
+    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
+    return names, data.label_ids if data.label_ids != names else None

@@ -48,7 +48,7 @@ def test_inline_arguments_of_every_kind() -> None:
 )
 def test_composition(text: str) -> None:
     model: Any = registry.make(text, {"centroid.sharpness": 3}, defaults={"random_state": 5, "n_jobs": 2, "beam": 1})
-    assert isinstance(model, Halving) and isinstance(model.base, Halving) and isinstance(model.base.base, Centroid)
+    assert [type(part) for part in (model, model.base, model.base.base)] == [Halving, Halving, Centroid]
     assert (model.rounds, model.base.rounds) == (2, 1)
     centroid = model.base.base
     assert (centroid.sharpness, centroid.random_state, centroid.n_jobs, model.random_state) == (3, 5, 2, 5)
@@ -68,8 +68,10 @@ def test_setting_without_a_name_is_the_outermost_models() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", 1), ("1e-3", 1e-3), (".5", 0.5), ("true", True), ("True", True), ("none", None), ("null", None)]
-    + [("[1, 2]", [1, 2]), ('"1"', "1"), ("hinge", "hinge"), ("a=b", "a=b"), ("", "")],
+    [
+        *(("1", 1), ("1e-3", 1e-3), (".5", 0.5), ("true", True), ("True", True), ("none", None), ("null", None)),
+        *(("[1, 2]", [1, 2]), ('"1"', "1"), ("hinge", "hinge"), ("a=b", "a=b"), ("", "")),
+    ],
 )
 def test_values(text: str, value: Any) -> None:
     key, found = registry.parse_setting(f"bonsai.x={text}")
@@ -106,7 +108,7 @@ def test_what_cannot_be_made_says_why(text: str, settings: dict[str, Any], said:
 
 @pytest.mark.parametrize("text", ["n_trees", "=1"])
 def test_what_is_no_setting(text: str) -> None:
-    with pytest.raises(SettingsError, match="model.parameter=value"):
+    with pytest.raises(SettingsError, match=r"model\.parameter=value"):
         registry.parse_setting(text)
 
 

