@@ -153,10 +153,13 @@ def defaults(seed: int, jobs: int | None) -> dict[str, Any]:
 
 def check_out(folder: Path) -> None:
     """Refuse, before any work, to put a model in the place of something else."""
-    if folder.is_dir() and (folder / "model.json").is_file():
-        return
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise DataError("exists and is not a model folder", path=folder, remedy="Choose another --out")
+    remedy = "Choose another --out"
+    above = next(parent for parent in folder.absolute().parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise DataError("no folder can be made here", path=above, remedy=remedy)
+    fresh = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+    if not fresh and not (folder / "model.json").is_file():
+        raise DataError("exists and is not a model folder", path=folder, remedy=remedy)
 
 
 def ranker_of(model: Any) -> Ranker:
