@@ -140,7 +140,7 @@ class Terms:
 
     def __init__(self) -> None:
         self.slots = np.zeros(16, np.uint64)
-        self.blob = np.empty(0, np.uint8)
+        self.blob = np.zeros(table.PAD, np.uint8)
         self.offsets = np.zeros(1, np.int64)
         self.size = 0
         self.document_frequency = np.zeros(0, np.int64)
@@ -171,7 +171,7 @@ class Terms:
 
     def _reserve(self, n_terms: int, n_bytes: int) -> None:
         """Make room for ``n_terms`` more terms of ``n_bytes`` bytes together."""
-        n_bytes += int(self.offsets[self.size])
+        n_bytes += int(self.offsets[self.size]) + table.PAD
         if n_bytes > self.blob.size:
             self.blob = _grown(self.blob, 2 * n_bytes)
         n_terms += self.size

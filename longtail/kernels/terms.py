@@ -3,9 +3,11 @@
 Open addressing, at most half full:
 
 - ``slots`` (power of two,) uint64: high half the upper bits of the term's hash, low half its id + 1; 0 is free;
-- ``blob`` uint8 and ``offsets`` int64: the bytes of term ``i`` are ``blob[offsets[i]:offsets[i + 1]]``.
+- ``blob`` uint8 and ``offsets`` int64: the bytes of term ``i`` are ``blob[offsets[i]:offsets[i + 1]]``; ``PAD`` bytes
+  follow the last.
 
-Terms of equal hash are told apart by their bytes, so that one is never taken for another.
+Terms of equal hash are told apart by their bytes, so that one is never taken for another. Inner loops count in uint64:
+an index that cannot be negative costs no check for counting from the end.
 """
 
 from __future__ import annotations
@@ -13,29 +15,65 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-FNV_OFFSET = np.uint64(0xCBF29CE484222325)
-FNV_PRIME = np.uint64(0x100000001B3)
-MIX = np.uint64(0xFF51AFD7ED558CCD)
+PAD = 8  # readable bytes that must follow any bytes hashed or compared here: they are read 8 at a time
 HIGH = np.uint64(0xFFFFFFFF00000000)
 LOW = np.uint64(0x00000000FFFFFFFF)
-ZERO, ONE, MIX_SHIFT = np.uint64(0), np.uint64(1), np.uint64(33)
+FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+MIX = np.uint64(0xFF51AFD7ED558CCD)
+ZERO, ONE, EIGHT, HALF = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(32)
 
 
 @njit(cache=True, nogil=True)
-def hash_bytes(data: np.ndarray, start: int, stop: int) -> np.uint64:
-    """64-bit FNV-1a of ``data[start:stop]`` with a final mix. Saved models with hashed features rely on its values."""
-    h = FNV_OFFSET
-    for i in range(start, stop):
-        h = (h ^ np.uint64(data[i])) * FNV_PRIME
-    h = (h ^ (h >> MIX_SHIFT)) * MIX
-    return h ^ (h >> MIX_SHIFT)
+def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
+    """``data[at:at + 8]`` as one little-endian number; LLVM makes one load of it."""
+    return (
+        np.uint64(data[at])
+        | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
+        | np.uint64(data[at + np.uint64(2)]) << np.uint64(16)
+        | np.uint64(data[at + np.uint64(3)]) << np.uint64(24)
+        | np.uint64(data[at + np.uint64(4)]) << np.uint64(32)
+        | np.uint64(data[at + np.uint64(5)]) << np.uint64(40)
+        | np.uint64(data[at + np.uint64(6)]) << np.uint64(48)
+        | np.uint64(data[at + np.uint64(7)]) << np.uint64(56)
+    )
+
+
+@njit(cache=True, nogil=True)
+def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64:
+    """64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
+    h = (stop - start) * GOLDEN
+    while stop - start > EIGHT:
+        h = (h ^ _eight(data, start)) * GOLDEN
+        h ^= h >> HALF
+        start += EIGHT
+    h = (h ^ (_eight(data, start) & (FULL >> EIGHT * (EIGHT + start - stop)))) * GOLDEN
+    h = (h ^ (h >> HALF)) * MIX
+    return h ^ (h >> HALF)
+
+
+@njit(cache=True, nogil=True)
+def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size: np.uint64) -> bool:
+    while size > EIGHT:
+        if _eight(a, at_a) != _eight(b, at_b):
+            return False
+        at_a += EIGHT
+        at_b += EIGHT
+        size -= EIGHT
+    return (_eight(a, at_a) ^ _eight(b, at_b)) & (FULL >> EIGHT * (EIGHT - size)) == ZERO
 
 
 @njit(cache=True, nogil=True)
 def find_slot(
-    slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, data: np.ndarray, start: int, stop: int, h: np.uint64
+    slots: np.ndarray,
+    blob: np.ndarray,
+    offsets: np.ndarray,
+    data: np.ndarray,
+    start: np.uint64,
+    stop: np.uint64,
+    h: np.uint64,
 ) -> np.uint64:
-    """Slot that holds the term ``data[start:stop]``, or the free slot where it belongs."""
+    """Slot that holds the term ``data[start:stop]`` of hash ``h``, or the free slot where it belongs."""
     mask = np.uint64(slots.size - 1)
     at = h & mask
     while True:
@@ -43,14 +81,11 @@ def find_slot(
         if slot == ZERO:
             return at
         if (slot ^ h) & HIGH == ZERO:
-            term = np.int64(slot & LOW) - 1
-            begin = offsets[term]
-            if offsets[term + 1] - begin == stop - start:
-                i = start
-                while i < stop and blob[begin + i - start] == data[i]:
-                    i += 1
-                if i == stop:
-                    return at
+            term = (slot & LOW) - ONE
+            begin = np.uint64(offsets[term])
+            size = np.uint64(offsets[term + ONE]) - begin
+            if size == stop - start and _equal(blob, begin, data, start, size):
+                return at
         at = (at + ONE) & mask
 
 
@@ -61,15 +96,15 @@ def append_term(
     offsets: np.ndarray,
     n_terms: int,
     data: np.ndarray,
-    start: int,
-    stop: int,
+    start: np.uint64,
+    stop: np.uint64,
     h: np.uint64,
     at: np.uint64,
 ) -> None:
     """Write term number ``n_terms`` into the free slot ``at``; the caller has reserved the room."""
-    begin = offsets[n_terms]
-    for i in range(start, stop):
-        blob[begin + i - start] = data[i]
+    begin = np.uint64(offsets[n_terms])
+    for i in range(stop - start):
+        blob[begin + i] = data[start + i]
     offsets[n_terms + 1] = begin + stop - start
     slots[at] = (h & HIGH) | np.uint64(n_terms + 1)
 
@@ -90,7 +125,7 @@ def add_terms(
     """
     ids = np.empty(n_other, np.int32)
     for term in range(n_other):
-        start, stop = other_offsets[term], other_offsets[term + 1]
+        start, stop = np.uint64(other_offsets[term]), np.uint64(other_offsets[term + 1])
         h = hash_bytes(other_blob, start, stop)
         slot = find_slot(slots, blob, offsets, other_blob, start, stop, h)
         if slots[slot] == ZERO:
@@ -105,7 +140,7 @@ def index_terms(slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, n_term
     """Fill the all-zero ``slots`` with ``n_terms`` distinct terms."""
     mask = np.uint64(slots.size - 1)
     for term in range(n_terms):
-        h = hash_bytes(blob, offsets[term], offsets[term + 1])
+        h = hash_bytes(blob, np.uint64(offsets[term]), np.uint64(offsets[term + 1]))
         at = h & mask
         while slots[at] != ZERO:
             at = (at + ONE) & mask
@@ -160,12 +195,12 @@ def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.n
 
 @njit(cache=True, nogil=True)
 def take_terms(blob: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Blob and offsets of the chosen terms, in the order chosen."""
+    """Padded blob and offsets of the chosen terms, in the order chosen."""
     out_offsets = np.empty(chosen.size + 1, np.int64)
     out_offsets[0] = 0
     for i in range(chosen.size):
         out_offsets[i + 1] = out_offsets[i] + offsets[chosen[i] + 1] - offsets[chosen[i]]
-    out = np.empty(out_offsets[-1], np.uint8)
+    out = np.zeros(out_offsets[-1] + PAD, np.uint8)
     for i in range(chosen.size):
         begin = offsets[chosen[i]]
         for j in range(out_offsets[i + 1] - out_offsets[i]):

@@ -12,10 +12,35 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from longtail.kernels.terms import LOW, ZERO, append_term, find_slot, hash_bytes
+from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, append_term, find_slot, hash_bytes
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 SPACE = np.uint8(32)
+
+
+@njit(cache=True, nogil=True)
+def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32, np.uint64]:
+    """The code point that ``lead``, found before ``at``, begins, and the position after it."""
+    extra = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
+    code = np.uint32(lead & (0x3F >> extra))
+    for _ in range(extra):
+        code = np.uint32(code << 6) | np.uint32(block[at] & 0x3F)
+        at += ONE
+    return code, at
+
+
+@njit(cache=True, nogil=True)
+def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
+    """Write a code point as UTF-8 at ``line[size]``; returns the position after it."""
+    if code < 0x80:  # a few letters beyond ASCII have their lower case in it: the Kelvin sign
+        line[size] = code
+        return size + ONE
+    extra = 1 if code < 0x800 else 2 if code < 0x10000 else 3
+    line[size] = ((0xFF00 >> (extra + 1)) & 0xFF) | (code >> (6 * extra))
+    size += ONE
+    for left in range(extra - 1, -1, -1):
+        line[size] = 0x80 | ((code >> (6 * left)) & 0x3F)
+        size += ONE
+    return size
 
 
 @njit(cache=True, nogil=True)
@@ -34,66 +59,40 @@ def _words(
     ``ascii_fold[b]`` is the folded byte of a word character, 0 for any other; ``unicode_fold[c]`` the same for code
     points. Returns the number of words and the position after the text's zero byte.
     """
-    n_words = 0
-    size = 0  # bytes written to line
-    begin = 0  # where the current word begins in line
+    at = np.uint64(at)
+    n_words = ZERO
+    size = ZERO  # bytes written to line
+    begin = ZERO  # where the current word begins in line
     length = 0  # characters of the current word
     while True:
         byte = block[at]
-        at += 1
+        at += ONE
         folded = ascii_fold[byte]
         if folded != 0:
             line[size] = folded
-            size += 1
+            size += ONE
             length += 1
             continue
         if byte >= 0x80:
-            if byte < 0xE0:
-                code = (np.uint32(byte & 0x1F) << 6) | np.uint32(block[at] & 0x3F)
-                at += 1
-            elif byte < 0xF0:
-                code = np.uint32(byte & 0x0F) << 12
-                code |= np.uint32(block[at] & 0x3F) << 6 | np.uint32(block[at + 1] & 0x3F)
-                at += 2
-            else:
-                code = np.uint32(byte & 0x07) << 18 | np.uint32(block[at] & 0x3F) << 12
-                code |= np.uint32(block[at + 1] & 0x3F) << 6 | np.uint32(block[at + 2] & 0x3F)
-                at += 3
+            code, at = _decode(block, at, byte)
             code = unicode_fold[code]
             if code != 0:
+                size = _encode(code, line, size)
                 length += 1
-                if code < 0x80:  # a few letters fold into ASCII, the Kelvin sign for one
-                    line[size] = code
-                    size += 1
-                elif code < 0x800:
-                    line[size] = 0xC0 | (code >> 6)
-                    line[size + 1] = 0x80 | (code & 0x3F)
-                    size += 2
-                elif code < 0x10000:
-                    line[size] = 0xE0 | (code >> 12)
-                    line[size + 1] = 0x80 | ((code >> 6) & 0x3F)
-                    line[size + 2] = 0x80 | (code & 0x3F)
-                    size += 3
-                else:
-                    line[size] = 0xF0 | (code >> 18)
-                    line[size + 1] = 0x80 | ((code >> 12) & 0x3F)
-                    line[size + 2] = 0x80 | ((code >> 6) & 0x3F)
-                    line[size + 3] = 0x80 | (code & 0x3F)
-                    size += 4
                 continue
         # Not a word character: the word, if there was one, is over.
         if length >= min_length:
             begins[n_words] = begin
             ends[n_words] = size
-            n_words += 1
+            n_words += ONE
             line[size] = SPACE
-            size += 1
+            size += ONE
             begin = size
         else:
             size = begin
         length = 0
         if byte == 0:
-            return n_words, at
+            return np.int64(n_words), np.int64(at)
 
 
 @njit(cache=True, nogil=True)
@@ -160,8 +159,8 @@ def match_block(
     """
     # Sized for the worst case: memory that is never touched costs nothing.
     n_words = _most_words(block.size, min_length)
-    begins, ends = np.empty(n_words, np.int64), np.empty(n_words, np.int64)
-    line = np.empty(block.size * 2 + 1, np.uint8)  # lower case may take 3 bytes where upper case took 2
+    begins, ends = np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)
+    line = np.empty(block.size * 2 + PAD, np.uint8)  # lower case may take 3 bytes where upper case took 2
     ids = np.empty(n_words * (longest - shortest + 1), np.int32)
     counts = np.empty(ids.size, np.int32)
     indptr = np.zeros(n_texts + 1, np.int64)
@@ -208,8 +207,8 @@ def learn_block(
     Returns what ``match_block`` does, then the number of terms now in the table.
     """
     n_words = _most_words(block.size, min_length)
-    begins, ends = np.empty(n_words, np.int64), np.empty(n_words, np.int64)
-    line = np.empty(block.size * 2 + 1, np.uint8)
+    begins, ends = np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)
+    line = np.empty(block.size * 2 + PAD, np.uint8)
     ids = np.empty(n_words * (longest - shortest + 1), np.int32)
     counts = np.empty(ids.size, np.int32)
     indptr = np.zeros(n_texts + 1, np.int64)
