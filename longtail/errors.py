@@ -1,0 +1,57 @@
+"""The errors a user can meet. Each says what was wrong, where, and what to do about it.
+
+The command line prints the message alone and exits with code 2; in Python they are ``ValueError`` so that code written
+for scikit-learn catches them.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+class LongtailError(ValueError):
+    """Anything wrong that the user can mend: data, settings or a model folder."""
+
+
+class DataError(LongtailError):
+    """A file or an array that cannot be used.
+
+    Parameters
+    ----------
+    what : str
+        What is wrong, in one sentence without a full stop.
+    path : path-like, optional
+        The file it was found in.
+    line : int, optional
+        Line of that file, counted from 1.
+    row : int, optional
+        Row of the matrix, counted from 0, where there is no file.
+    remedy : str, optional
+        What to do about it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        line: int | None = None,
+        row: int | None = None,
+        remedy: str = "",
+    ) -> None:
+        self.what, self.path, self.line, self.row, self.remedy = what, path, line, row, remedy
+        where = "" if path is None else os.fspath(path)
+        if line is not None:
+            where += f":{line}" if where else f"line {line}"
+        if row is not None:
+            where += f" row {row}" if where else f"row {row}"
+        message = f"{where}: {what}" if where else what
+        super().__init__(f"{message}. {remedy}" if remedy else message)
+
+
+class SettingsError(LongtailError):
+    """A parameter out of range, an unknown model name, settings that contradict each other."""
+
+
+class ModelError(LongtailError):
+    """A model folder that cannot be read, or a model used before it was fitted."""

@@ -1,0 +1,234 @@
+"""Search through label trees: sparse products, then a beam over the products.
+
+The weights of a tree are kept feature by feature: for each feature, the nodes that use it, in the order of their numbers.
+A point's node scores are then sums over the rows of its features. Two ways to make them, chosen for each point and tree by
+their cost:
+
+- whole rows: every node of the tree is scored in one sweep with no search at all. For texts of ordinary length and up to
+  some hundred thousand labels this is the fastest thing a processor can do with sparse weights.
+- masked rows: level by level, only the children of the nodes on the beam; siblings lie side by side in a row and are
+  found by bisection. The cost grows with the depth of the tree, not with the number of labels.
+
+Both add a node's terms in the order of the features, so the scores agree to the last bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_BISECTION = 10  # cost of finding one group in one row, in units of one multiply-add; measured
+_HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _chance(margin):  # type: ignore[no-untyped-def]
+    """The logistic function to about 1e-6, several times as fast as the library's exp: 2^-n times a polynomial."""
+    z = -abs(margin)
+    if z < np.float32(-80.0):
+        z = np.float32(-80.0)
+    t = z * np.float32(-1.4426950408889634)
+    n = int(t)
+    r = (np.float32(n) - t) * np.float32(0.6931471805599453)  # in (-ln 2, 0]
+    e = np.float32(1 / 120) + r * np.float32(1 / 720)
+    e = np.float32(1 / 6) + r * (np.float32(1 / 24) + r * e)
+    e = np.float32(1.0) + r * (np.float32(1.0) + r * (np.float32(0.5) + r * e))
+    e *= _HALVES[n]
+    return np.float32(1.0) / (np.float32(1.0) + e) if margin > 0 else e / (np.float32(1.0) + e)
+
+
+@njit(cache=True, nogil=True)
+def _keep_best(items, values, n, k):  # type: ignore[no-untyped-def]
+    """Move the k highest of the first n values (ties: the smaller item) to the front, in no order. Returns how many."""
+    if n <= k:
+        return n
+    lo, hi = 0, n - 1
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        pivot, pivot_item = values[middle], items[middle]
+        a, b = lo, hi
+        while a <= b:
+            while values[a] > pivot or (values[a] == pivot and items[a] < pivot_item):
+                a += 1
+            while values[b] < pivot or (values[b] == pivot and items[b] > pivot_item):
+                b -= 1
+            if a <= b:
+                values[a], values[b] = values[b], values[a]
+                items[a], items[b] = items[b], items[a]
+                a += 1
+                b -= 1
+        if k - 1 <= b:
+            hi = b
+        elif k - 1 >= a:
+            lo = a
+        else:
+            break
+    return k
+
+
+@njit(cache=True, nogil=True)
+def _sort_descending(items, values, n):  # type: ignore[no-untyped-def]
+    """Insertion sort of the first n, highest value first, ties by the smaller item; n is a beam or a k, so small."""
+    for a in range(1, n):
+        value, item = values[a], items[a]
+        b = a - 1
+        while b >= 0 and (values[b] < value or (values[b] == value and items[b] > item)):
+            values[b + 1] = values[b]
+            items[b + 1] = items[b]
+            b -= 1
+        values[b + 1] = value
+        items[b + 1] = item
+
+
+@njit(cache=True, nogil=True)
+def _first_at_least(nodes, lo, hi, wanted):  # type: ignore[no-untyped-def]
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if nodes[middle] < wanted:
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@njit(cache=True, nogil=True)
+def _whole_rows(x_idx, x_val, begin, end, ptr, nodes, values, scores):  # type: ignore[no-untyped-def]
+    for p in range(begin, end):
+        f = x_idx[p]
+        v = x_val[p]
+        for q in range(ptr[f], ptr[f + 1]):
+            scores[nodes[q]] += v * values[q]
+
+
+@njit(cache=True, nogil=True)
+def _masked_rows(x_idx, x_val, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores):  # type: ignore[no-untyped-def]
+    """`groups` in ascending order, so that each search starts where the last one ended."""
+    for p in range(begin, end):
+        f = x_idx[p]
+        v = x_val[p]
+        q = ptr[f]
+        stop = ptr[f + 1]
+        for g in range(n_groups):
+            last = child_ptr[groups[g] + 1]
+            q = _first_at_least(nodes, q, stop, child_ptr[groups[g]])
+            while q < stop and nodes[q] < last:
+                scores[nodes[q]] += v * values[q]
+                q += 1
+
+
+@njit(cache=True, nogil=True)
+def search_tree(
+    x_idx, x_val, begin, end, ptr, nodes, values, bias, child_ptr, level_ptr, width, slope, scores, items, chances
+):  # type: ignore[no-untyped-def]
+    """One point through one tree. Leaves the last level's candidates in items (nodes) and chances; returns their number.
+
+    scores : scratch, one a node. items, chances : scratch for the candidates of one level.
+    """
+    depth = level_ptr.shape[0] - 1
+    work = 0
+    for p in range(begin, end):
+        work += ptr[x_idx[p] + 1] - ptr[x_idx[p]]
+    whole = depth == 1 or work <= (end - begin) * (depth - 1) * width * _BISECTION
+    if whole:
+        scores[: bias.shape[0]] = bias
+        _whole_rows(x_idx, x_val, begin, end, ptr, nodes, values, scores)
+    groups = np.empty(width, np.int32)
+    group_chance = np.empty(width, np.float64)
+    groups[0] = 0
+    group_chance[0] = 1.0
+    n_groups = 1
+    n = 0
+    for level in range(depth):
+        if not whole:
+            for g in range(n_groups):
+                for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
+                    scores[node] = bias[node]
+            _masked_rows(x_idx, x_val, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores)
+        n = 0
+        for g in range(n_groups):
+            for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
+                items[n] = node
+                chances[n] = group_chance[g] * _chance(slope * scores[node])
+                n += 1
+        if level < depth - 1:
+            n_groups = _keep_best(items, chances, n, width)
+            for g in range(n_groups):  # ascending order of groups, for the masked rows
+                item, chance = items[g] + 1, chances[g]  # node n is group n + 1
+                h = g - 1
+                while h >= 0 and groups[h] > item:
+                    groups[h + 1] = groups[h]
+                    group_chance[h + 1] = group_chance[h]
+                    h -= 1
+                groups[h + 1] = item
+                group_chance[h + 1] = chance
+    return n
+
+
+@njit(cache=True, nogil=True)
+def search(
+    x_ptr, x_idx, x_val, first, last, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+    node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores, out_n,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """Rows first..last of a batch through all trees; a label's score is the mean of its chances over the trees.
+
+    ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels begin in the
+    arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin: unlike the
+    squared-hinge transform it has no ties, and it ranked better on held-out points of every data set tried.
+    total : scratch of L zeros, zeros again at the end.
+    """
+    n_trees = ptr.shape[0]
+    tiny, most = 1e-30, 1.0 - 2.0**-23
+    for row in range(first, last):
+        begin, end = x_ptr[row], x_ptr[row + 1]
+        touched = 0
+        for t in range(n_trees):
+            tree_levels = level_ptr[level_at[t] : level_at[t + 1]]
+            n = search_tree(
+                x_idx, x_val, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
+                child_ptr[group_at[t] : group_at[t + 1]], tree_levels, width, slope, scores, items[touched:], chances[touched:],
+            )  # fmt: skip
+            first_label = label_at[t] - tree_levels[-2]
+            if n_trees == 1:
+                touched = _keep_best(items, chances, n, k)
+                for a in range(touched):
+                    items[a] = labels[first_label + items[a]]
+            else:
+                kept = touched
+                for a in range(touched, touched + n):
+                    label = labels[first_label + items[a]]
+                    if total[label] == 0.0:
+                        items[kept] = label
+                        kept += 1
+                    total[label] += chances[a]
+                touched = kept
+        if n_trees > 1:
+            for a in range(touched):
+                chances[a] = total[items[a]] / n_trees
+                total[items[a]] = 0.0
+            touched = _keep_best(items, chances, touched, k)
+        _sort_descending(items, chances, touched)
+        at = row - first
+        out_n[at] = touched
+        for a in range(touched):
+            out_labels[at, a] = items[a]
+            out_scores[at, a] = min(max(chances[a], tiny), most)
+
+
+@njit(cache=True, nogil=True)
+def search_point(
+    x_idx, x_val, n_features, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+    node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores,
+):  # type: ignore[no-untyped-def]  # fmt: skip
+    """One point through all trees; returns how many labels, or -1 where the point has a feature that cannot be."""
+    for p in range(x_idx.shape[0]):
+        if x_idx[p] < 0 or x_idx[p] >= n_features or not np.isfinite(x_val[p]):
+            return -1
+    x_ptr = np.empty(2, np.int32)
+    x_ptr[0] = 0
+    x_ptr[1] = x_idx.shape[0]
+    count = np.empty(1, np.int32)
+    search(
+        x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+        node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores, count,
+    )  # fmt: skip
+    return count[0]

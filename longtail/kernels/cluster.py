@@ -1,0 +1,157 @@
+"""Spherical k-means on sparse label vectors: balanced halving (Parabel) and plain k-means (Bonsai).
+
+Labels are rows of a CSR with unit rows. Similarity is the inner product with a dense centroid.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def label_centroids(point_ptr, points, indptr, indices, data, first, last, width, n_features):  # type: ignore[no-untyped-def]
+    """Mean feature vector of each label's points, cut to its `width` strongest features, unit length.
+
+    point_ptr, points : labels x points. Returns (ptr, indices, values) of labels first..last.
+    """
+    total = np.zeros(n_features, np.float32)
+    touched = np.empty(n_features, np.int32)
+    out_ptr = np.zeros(last - first + 1, np.int64)
+    capacity = 1024
+    out_idx = np.empty(capacity, np.int32)
+    out_val = np.empty(capacity, np.float32)
+    c = 0
+    for label in range(first, last):
+        m = 0
+        for q in range(point_ptr[label], point_ptr[label + 1]):
+            i = points[q]
+            for p in range(indptr[i], indptr[i + 1]):
+                f = indices[p]
+                if total[f] == 0.0:
+                    touched[m] = f
+                    m += 1
+                total[f] += data[p]
+                if total[f] == 0.0:  # cancelled to exactly zero: keep it marked as touched
+                    total[f] = np.float32(1e-30)
+        floor = np.float32(0.0)
+        if m > width:
+            size = np.empty(m, np.float32)
+            for a in range(m):
+                size[a] = abs(total[touched[a]])
+            floor = np.partition(size, m - width)[m - width]
+        while c + min(m, width) > capacity:
+            capacity *= 2
+            grown_idx = np.empty(capacity, np.int32)
+            grown_val = np.empty(capacity, np.float32)
+            grown_idx[:c] = out_idx[:c]
+            grown_val[:c] = out_val[:c]
+            out_idx, out_val = grown_idx, grown_val
+        start = c
+        square = 0.0
+        for a in range(m):
+            f = touched[a]
+            if abs(total[f]) >= floor and c - start < width:
+                out_idx[c] = f
+                out_val[c] = total[f]
+                square += total[f] * total[f]
+                c += 1
+            total[f] = 0.0
+        if square > 0:
+            scale = np.float32(1.0 / math.sqrt(square))
+            for a in range(start, c):
+                out_val[a] *= scale
+        out_ptr[label - first + 1] = c
+    return out_ptr, out_idx[:c].copy(), out_val[:c].copy()
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def two_means(indptr, indices, data, n_features, eps, max_iter, seed):  # type: ignore[no-untyped-def]
+    """Balanced halving: an order of the rows whose first half (the larger by one if odd) and second half are the clusters.
+
+    Two-means on the sphere with equal halves: sort by the difference of the two similarities and cut in the middle; stop
+    when the mean similarity gains less than `eps`.
+    """
+    n = indptr.shape[0] - 1
+    half = (n + 1) // 2
+    np.random.seed(seed)
+    a = np.random.randint(n)
+    b = (a + 1 + np.random.randint(n - 1)) % n
+    centroids = np.zeros((n_features, 2), np.float32)
+    for p in range(indptr[a], indptr[a + 1]):
+        centroids[indices[p], 0] = data[p]
+    for p in range(indptr[b], indptr[b + 1]):
+        centroids[indices[p], 1] = data[p]
+    near = np.empty((n, 2), np.float32)
+    order = np.arange(n)
+    before = -np.inf
+    for _ in range(max_iter):
+        for i in range(n):
+            first = np.float32(0.0)
+            second = np.float32(0.0)
+            for p in range(indptr[i], indptr[i + 1]):
+                first += data[p] * centroids[indices[p], 0]
+                second += data[p] * centroids[indices[p], 1]
+            near[i, 0] = first
+            near[i, 1] = second
+        order = np.argsort(near[:, 1] - near[:, 0], kind="mergesort")
+        gain = 0.0
+        centroids[:] = 0.0
+        for m in range(n):
+            i = order[m]
+            side = 0 if m < half else 1
+            gain += near[i, side]
+            for p in range(indptr[i], indptr[i + 1]):
+                centroids[indices[p], side] += data[p]
+        gain /= n
+        if gain - before < eps:
+            break
+        before = gain
+        for side in range(2):
+            square = 0.0
+            for f in range(n_features):
+                square += centroids[f, side] * centroids[f, side]
+            if square > 0:
+                centroids[:, side] *= np.float32(1.0 / math.sqrt(square))
+    return order
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def assign(indptr, indices, data, first, last, centroids, nearest, similarity):  # type: ignore[no-untyped-def]
+    """Nearest centroid of rows first..last; centroids (D, k), so that one walk over a row serves all k."""
+    k = centroids.shape[1]
+    score = np.empty(k, np.float32)
+    for i in range(first, last):
+        score[:] = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            f = indices[p]
+            v = data[p]
+            for c in range(k):
+                score[c] += v * centroids[f, c]
+        best = 0
+        for c in range(1, k):
+            if score[c] > score[best]:
+                best = c
+        nearest[i] = best
+        similarity[i] = score[best]
+
+
+@njit(cache=True, nogil=True)
+def recentre(indptr, indices, data, nearest, centroids):  # type: ignore[no-untyped-def]
+    """Centroids as the unit-length sums of their members."""
+    centroids[:] = 0.0
+    for i in range(indptr.shape[0] - 1):
+        c = nearest[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            centroids[indices[p], c] += data[p]
+    square = np.zeros(centroids.shape[1], np.float64)
+    for f in range(centroids.shape[0]):
+        for c in range(centroids.shape[1]):
+            square[c] += centroids[f, c] * centroids[f, c]
+    for c in range(centroids.shape[1]):
+        square[c] = 1.0 / math.sqrt(square[c]) if square[c] > 0 else 0.0
+    for f in range(centroids.shape[0]):
+        for c in range(centroids.shape[1]):
+            centroids[f, c] *= square[c]

@@ -1,0 +1,129 @@
+"""Cutting a sparse matrix down to the rows and features of one tree node, and putting learnt weights together."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def gather_rows(indptr, indices, data, rows, place):  # type: ignore[no-untyped-def]
+    """The chosen rows as a CSR over only the features that occur in them.
+
+    `place` is scratch of D entries, all -1, and is left so. Returns indptr, indices, data, |x|^2 + 1, and the features.
+    """
+    n = rows.shape[0]
+    nnz = 0
+    for r in rows:
+        nnz += indptr[r + 1] - indptr[r]
+    out_ptr = np.empty(n + 1, np.int64)
+    out_idx = np.empty(nnz, np.int32)
+    out_val = np.empty(nnz, np.float32)
+    norms = np.empty(n, np.float32)
+    features = np.empty(min(nnz, place.shape[0]), np.int32)
+    d = 0
+    c = 0
+    out_ptr[0] = 0
+    for a in range(n):
+        r = rows[a]
+        total = 1.0
+        for p in range(indptr[r], indptr[r + 1]):
+            f = indices[p]
+            if place[f] < 0:
+                place[f] = d
+                features[d] = f
+                d += 1
+            out_idx[c] = place[f]
+            out_val[c] = data[p]
+            total += data[p] * data[p]
+            c += 1
+        out_ptr[a + 1] = c
+        norms[a] = total
+    for a in range(d):
+        place[features[a]] = -1
+    return out_ptr, out_idx, out_val, norms, features[:d].copy()
+
+
+@njit(cache=True, nogil=True)
+def fill_signs(point_ptr, points, first, last, where, signs):  # type: ignore[no-untyped-def]
+    """Set signs[i, j] to +1 where point i belongs to node first + j; `where` maps a point to its local row."""
+    signs[:] = -1.0
+    for node in range(first, last):
+        for p in range(point_ptr[node], point_ptr[node + 1]):
+            signs[where[points[p]], node - first] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def prune(weights, features, n_lanes, threshold):  # type: ignore[no-untyped-def]
+    """Weights of magnitude `threshold` or more, as (feature, lane, value), and the biases."""
+    d = weights.shape[0] - 1
+    count = 0
+    for a in range(d):
+        for j in range(n_lanes):
+            count += abs(weights[a, j]) >= threshold and weights[a, j] != 0
+    feature = np.empty(count, np.int32)
+    lane = np.empty(count, np.uint8)
+    value = np.empty(count, np.float32)
+    c = 0
+    for a in range(d):
+        for j in range(n_lanes):
+            if abs(weights[a, j]) >= threshold and weights[a, j] != 0:
+                feature[c] = features[a]
+                lane[c] = j
+                value[c] = weights[a, j]
+                c += 1
+    return feature, lane, value, weights[d, :n_lanes].copy()
+
+
+@njit(cache=True, nogil=True)
+def count_features(feature, counts):  # type: ignore[no-untyped-def]
+    """Add the number of weights of each feature to `counts`."""
+    for f in feature:
+        counts[f] += 1
+
+
+@njit(cache=True, nogil=True)
+def scatter(feature, lane, value, first_node, cursor, node_out, value_out):  # type: ignore[no-untyped-def]
+    """Append (node, value) to each feature's row; called in the order of nodes, so rows come out sorted by node."""
+    for p in range(feature.shape[0]):
+        slot = cursor[feature[p]]
+        node_out[slot] = first_node + lane[p]
+        value_out[slot] = value[p]
+        cursor[feature[p]] = slot + 1
+
+
+@njit(cache=True, nogil=True)
+def lift(row_ptr, nodes, parent, n_parents):  # type: ignore[no-untyped-def]
+    """Points x nodes to points x parents: each node replaced by its parent, once a point. Returns (ptr, parents)."""
+    n = row_ptr.shape[0] - 1
+    seen = np.full(n_parents, -1, np.int64)
+    out_ptr = np.empty(n + 1, np.int64)
+    out = np.empty(nodes.shape[0], np.int32)
+    c = 0
+    out_ptr[0] = 0
+    for i in range(n):
+        for p in range(row_ptr[i], row_ptr[i + 1]):
+            up = parent[nodes[p]]
+            if up >= 0 and seen[up] != i:
+                seen[up] = i
+                out[c] = up
+                c += 1
+        out_ptr[i + 1] = c
+    return out_ptr, out[:c].copy()
+
+
+@njit(cache=True, nogil=True)
+def invert(row_ptr, nodes, n_nodes):  # type: ignore[no-untyped-def]
+    """Points x nodes (CSR pattern) to nodes x points."""
+    out_ptr = np.zeros(n_nodes + 1, np.int64)
+    for node in nodes:
+        out_ptr[node + 1] += 1
+    for node in range(n_nodes):
+        out_ptr[node + 1] += out_ptr[node]
+    cursor = out_ptr[:-1].copy()
+    out = np.empty(nodes.shape[0], np.int32)
+    for i in range(row_ptr.shape[0] - 1):
+        for p in range(row_ptr[i], row_ptr[i + 1]):
+            out[cursor[nodes[p]]] = i
+            cursor[nodes[p]] += 1
+    return out_ptr, out

@@ -1,0 +1,142 @@
+"""Trained label trees, laid out for prediction: one set of flat arrays holds all trees and can be memory-mapped."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import beam, pool
+from longtail.linear.train import TreeWeights
+from longtail.linear.tree import LabelTree
+
+SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # margin to log-odds, by the loss that made the margin
+
+
+@dataclass
+class Forest:
+    """All trees of a model. ``*_at`` say where each tree begins in the arrays that hold all of them."""
+
+    ptr: np.ndarray  # (T, D + 1) rows of the features, in nodes and values
+    nodes: np.ndarray
+    values: np.ndarray
+    bias: np.ndarray
+    child_ptr: np.ndarray
+    level_ptr: np.ndarray
+    labels: np.ndarray
+    node_at: np.ndarray  # (T + 1,)
+    group_at: np.ndarray
+    level_at: np.ndarray
+    label_at: np.ndarray
+
+    def __post_init__(self) -> None:
+        # Arrays just trained and arrays mapped from disk must look the same to the compiler, or it would compile twice.
+        for entry in fields(self):
+            array = np.asarray(getattr(self, entry.name))
+            array.flags.writeable = False
+            setattr(self, entry.name, array)
+        self._scratch = threading.local()
+
+    @classmethod
+    def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
+        """Lay trained trees out side by side."""
+        starts = np.concatenate([[0], np.cumsum([len(w.nodes) for w in weights])])
+        ptr = np.stack([w.ptr + start for w, start in zip(weights, starts[:-1], strict=True)])
+        return cls(
+            ptr=ptr.astype(np.int32 if starts[-1] < 2**31 else np.int64),
+            nodes=np.concatenate([w.nodes for w in weights]),
+            values=np.concatenate([w.values for w in weights]),
+            bias=np.concatenate([w.bias for w in weights]),
+            child_ptr=np.concatenate([t.child_ptr for t in trees]),
+            level_ptr=np.concatenate([t.level_ptr for t in trees]),
+            labels=np.concatenate([t.labels for t in trees]),
+            node_at=_starts([t.n_nodes for t in trees]),
+            group_at=_starts([len(t.child_ptr) for t in trees]),
+            level_at=_starts([len(t.level_ptr) for t in trees]),
+            label_at=_starts([len(t.labels) for t in trees]),
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What to store."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def _most_candidates(self, width: int) -> int:
+        """The most candidates a point can have over all trees with a beam of `width`."""
+        total = 0
+        for t in range(len(self.ptr)):
+            sizes = np.diff(self.child_ptr[self.group_at[t] : self.group_at[t + 1]])
+            levels = self.level_ptr[self.level_at[t] : self.level_at[t + 1]]
+            most = int(sizes[0])
+            for level in range(len(levels) - 2):
+                siblings = np.sort(sizes[1 + levels[level] : 1 + levels[level + 1]])
+                most = max(most, int(siblings[-width:].sum()))
+            total += most
+        return total
+
+    def _buffers(self, n_labels: int, width: int) -> tuple[np.ndarray, ...]:
+        """Scratch of this thread, kept between calls: a single point must not pay for fresh pages."""
+        key = (n_labels, width)
+        if getattr(self._scratch, "key", None) != key:
+            candidates = self._most_candidates(width)
+            nodes = int(np.diff(self.node_at).max())
+            self._scratch.key = key
+            self._scratch.buffers = (
+                np.empty(nodes, np.float32),
+                np.empty(candidates, np.int32),
+                np.empty(candidates, np.float64),
+                np.zeros(n_labels, np.float64),
+            )
+        return self._scratch.buffers
+
+    def search(
+        self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
+        n_labels: int, k: int, width: int, slope: float,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+        """Best labels of rows first..last: labels and scores (rows, k) and how many of them count."""
+        labels = np.empty((last - first, k), np.int32)
+        scores = np.empty((last - first, k), np.float32)
+        counts = np.empty(last - first, np.int32)
+        beam.search(
+            x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
+            self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
+            np.float32(slope), k, *self._buffers(n_labels, width), labels, scores, counts,
+        )  # fmt: skip
+        return labels, scores, counts
+
+    def search_point(
+        self, x_idx: np.ndarray, x_val: np.ndarray, n_labels: int, k: int, width: int, slope: float
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
+        labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
+        count = beam.search_point(
+            x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
+            self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
+            np.float32(slope), k, *self._buffers(n_labels, width), labels, scores,
+        )  # fmt: skip
+        return None if count < 0 else (labels[0, :count], scores[0, :count])
+
+    def predict(self, X: csr_array, n_labels: int, k: int, width: int, slope: float, n_jobs: int | None) -> csr_array:
+        """Best labels of every row as CSR."""
+        n = X.shape[0]
+        jobs = 1 if n < 64 else n_jobs
+
+        def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope)
+
+        parts = pool.run(work, pool.blocks(n, jobs), jobs)
+        if len(parts) == 1:
+            labels, scores, counts = parts[0]
+        else:
+            labels, scores, counts = (np.concatenate(side) for side in zip(*parts, strict=True))
+        indptr = np.zeros(n + 1, np.int32 if n * k < 2**31 else np.int64)
+        np.cumsum(counts, out=indptr[1:])
+        if indptr[-1] == n * k:
+            return csr_array((scores.ravel(), labels.ravel(), indptr), shape=(n, n_labels))
+        filled = np.arange(k) < counts[:, None]
+        return csr_array((scores[filled], labels[filled], indptr), shape=(n, n_labels))
+
+
+def _starts(sizes: list[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

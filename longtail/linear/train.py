@@ -1,0 +1,173 @@
+"""Training the nodes of label trees: every group of siblings is a small problem of its own, so threads take them in turn.
+
+A child learns to tell its points from those of its siblings: positives are the points with a label under the child,
+negatives the other points of the parent. Only the features of the parent's points take part.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import gather, pool, solve
+from longtail.linear.tree import LabelTree
+
+ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its chance is 1 under any loss
+_SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
+
+
+@dataclass(frozen=True)
+class SolverSettings:
+    """How the binary problems are solved.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "logistic"}
+    cost : float
+        C, the weight of the loss against the regulariser.
+    tolerance : float
+        Stop when no dual gradient is larger.
+    rounds, passes : int
+        Full passes over a node's points at most, and refining passes over the active ones after each.
+    threshold : float
+        Weights of smaller magnitude are dropped.
+    """
+
+    loss: str = "squared_hinge"
+    cost: float = 1.0
+    tolerance: float = 0.1
+    rounds: int = 4
+    passes: int = 3
+    threshold: float = 0.1
+
+
+@dataclass
+class TreeWeights:
+    """Weights of one tree, feature by feature: nodes in ascending order beside their weights."""
+
+    ptr: np.ndarray  # (D + 1,)
+    nodes: np.ndarray  # (nnz,)
+    values: np.ndarray  # (nnz,)
+    bias: np.ndarray  # (n_nodes,)
+
+
+@dataclass(frozen=True)
+class _Task:
+    tree: int
+    points: np.ndarray  # rows of X at the parent
+    point_ptr: np.ndarray  # children of this level x points
+    members: np.ndarray
+    first: int  # child, within its level
+    last: int
+    offset: int  # number of the level's first node
+    work: float
+
+
+def train(
+    trees: list[LabelTree],
+    X: csr_array,
+    Y: csr_array,
+    settings: SolverSettings,
+    n_jobs: int | None = None,
+    seed: int = 0,
+    progress: Callable[[float], None] | None = None,
+) -> list[TreeWeights]:
+    """Train all nodes of all trees.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called with the share of the work done since the last call.
+    """
+    tasks = [task for number, tree in enumerate(trees) for task in _tasks(number, tree, X, Y, pool.cores(n_jobs))]
+    total = sum(task.work for task in tasks) or 1.0
+    scratch = threading.local()
+
+    def work(task: _Task) -> list[tuple[int, tuple[np.ndarray, ...]]]:
+        if not hasattr(scratch, "place"):
+            scratch.place = np.full(X.shape[1], -1, np.int32)
+            scratch.where = np.empty(X.shape[0], np.int32)
+        found = _solve(task, X, settings, seed, scratch.place, scratch.where)
+        if progress is not None:
+            progress(task.work / total)
+        return found
+
+    tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
+    results = pool.run(work, tasks, n_jobs)
+    found: list[list[tuple[int, tuple[np.ndarray, ...]]]] = [[] for _ in trees]
+    for task, result in zip(tasks, results, strict=True):
+        found[task.tree] += result
+    return [_assemble(tree, parts, X.shape[1]) for tree, parts in zip(trees, found, strict=True)]
+
+
+def _tasks(number: int, tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_Task]:
+    """Groups with more than one child, the large ones cut into several tasks."""
+    leaf = np.full(Y.shape[1], -1, np.int32)
+    leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
+    row_ptr, nodes = gather.lift(Y.indptr, Y.indices, leaf, len(tree.labels))
+    parents = tree.parents()
+    lengths = np.diff(X.indptr)
+    tasks = []
+    for level in range(tree.depth - 1, -1, -1):
+        begin, end = int(tree.level_ptr[level]), int(tree.level_ptr[level + 1])
+        group = parents[begin:end]  # of each node of this level
+        first_group = int(group[0])
+        n_groups = int(group[-1]) - first_group + 1
+        point_ptr, members = gather.invert(row_ptr, nodes, end - begin)
+        row_ptr, nodes = gather.lift(row_ptr, nodes, group - first_group, n_groups)
+        group_ptr, group_points = gather.invert(row_ptr, nodes, n_groups)
+        for g in range(n_groups):
+            first, last = (int(tree.child_ptr[first_group + g + side]) - begin for side in (0, 1))
+            if last - first < 2:
+                continue
+            points = group_points[group_ptr[g] : group_ptr[g + 1]]
+            load = float(lengths[points].sum() + len(points))
+            step = last - first
+            if load * step > 5e7:  # about a tenth of a second: worth sharing out among threads
+                step = max(solve.LANES, -(-step // (2 * threads) // solve.LANES) * solve.LANES)
+            tasks += [
+                _Task(
+                    number, points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a)
+                )
+                for a in range(first, last, step)
+            ]
+    return tasks
+
+
+def _solve(
+    task: _Task, X: csr_array, settings: SolverSettings, seed: int, place: np.ndarray, where: np.ndarray
+) -> list[tuple[int, tuple[np.ndarray, ...]]]:
+    indptr, indices, data, norms, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
+    where[task.points] = np.arange(len(task.points), dtype=np.int32)
+    signs = np.empty((len(task.points), solve.LANES), np.float32)
+    found = []
+    for first in range(task.first, task.last, solve.LANES):
+        last = min(first + solve.LANES, task.last)
+        gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
+        weights = np.zeros((len(features) + 1, solve.LANES), np.float32)
+        _SOLVERS[settings.loss](
+            indptr, indices, data, norms, signs, settings.cost, settings.tolerance, settings.rounds, settings.passes,
+            seed + first, weights,
+        )  # fmt: skip
+        found.append((task.offset + first, gather.prune(weights, features, last - first, settings.threshold)))
+    return found
+
+
+def _assemble(tree: LabelTree, parts: list[tuple[int, tuple[np.ndarray, ...]]], n_features: int) -> TreeWeights:
+    parts.sort(key=lambda part: part[0])
+    counts = np.zeros(n_features, np.int64)
+    for _, (feature, _, _, _) in parts:
+        gather.count_features(feature, counts)
+    ptr = np.concatenate([[0], np.cumsum(counts)])
+    nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= 1 << 16 else np.int32)
+    values = np.empty(ptr[-1], np.float32)
+    bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)
+    cursor = ptr[:-1].copy()
+    for first, (feature, lane, value, biases) in parts:
+        gather.scatter(feature, lane, value, first, cursor, nodes, values)
+        bias[first : first + len(biases)] = biases
+    return TreeWeights(ptr, nodes, values, bias)

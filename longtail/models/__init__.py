@@ -1,0 +1,1 @@
+"""The public rankers, one file an algorithm, and the protocol they share (:mod:`longtail.models.base`)."""

@@ -1,0 +1,49 @@
+"""DiSMEC: one linear classifier a label, against all points (Babbar and Schölkopf, 2017).
+
+The label tree without inner nodes. Every label meets every point, so nothing is lost on a path; the price is training time
+that grows with points times labels. Small weights are dropped, which is what makes the model fit.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from longtail.models.label_tree import LabelTreeRanker
+
+
+class DiSMEC(LabelTreeRanker):
+    """One classifier a label against all other points.
+
+    Parameters
+    ----------
+    loss : {"squared_hinge", "logistic"}
+        The logistic loss wants a `cost` near 10.
+    cost : float
+        C, the weight of the loss against the regulariser.
+    tolerance : float
+        Stop a solve when no dual gradient is larger.
+    threshold : float
+        Drop weights of smaller magnitude.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    random_state : int
+    """
+
+    kind: ClassVar[str] = "dismec"
+    n_trees, arity, balanced, max_leaf, max_depth, beam = 1, None, False, 1, 1, 1
+
+    def __init__(
+        self,
+        loss: str = "squared_hinge",
+        cost: float = 1.0,
+        tolerance: float = 0.1,
+        threshold: float = 0.01,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.cost = cost
+        self.tolerance = tolerance
+        self.threshold = threshold
+        self.n_jobs = n_jobs
+        self.random_state = random_state

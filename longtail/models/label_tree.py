@@ -1,0 +1,79 @@
+"""Linear classifiers on label trees: the ranker of which Parabel, Bonsai and DiSMEC are settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.errors import SettingsError
+from longtail.linear import tree as label_tree
+from longtail.linear.forest import SLOPES, Forest
+from longtail.linear.train import SolverSettings, train
+from longtail.models.base import Arrays, Ranker
+
+
+class LabelTreeRanker(Ranker):
+    """Base of the linear tree rankers; see a subclass for what its constructor takes."""
+
+    n_trees: int
+    arity: int | None
+    balanced: bool
+    max_leaf: int
+    max_depth: int
+    loss: str
+    cost: float
+    tolerance: float
+    threshold: float
+    beam: int
+    n_jobs: int | None
+    random_state: int
+
+    _WIDTH = 256  # strongest features kept of a label's vector for clustering
+
+    def _check_settings(self) -> None:
+        if self.loss not in SLOPES:
+            raise SettingsError(f"loss is {self.loss!r}; choose one of {', '.join(SLOPES)}")
+        for name in ("n_trees", "beam", "max_leaf", "max_depth"):
+            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
+                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        for name in ("cost", "tolerance"):
+            if not getattr(self, name) > 0:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; give a number above 0")
+        if self.threshold < 0:
+            raise SettingsError(f"threshold is {self.threshold!r}; give 0 or a number above it")
+        if self.arity is not None and self.arity < 2:
+            raise SettingsError(f"arity is {self.arity!r}; give a whole number from 2")
+        if self.balanced and self.arity is not None and self.arity & (self.arity - 1):
+            raise SettingsError(f"arity is {self.arity!r}; a balanced tree halves, so give a power of two")
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
+        self._check_settings()
+        labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
+        trees = self._plant(X, Y, labels)
+        settings = SolverSettings(self.loss, self.cost, self.tolerance, threshold=self.threshold)
+        self.forest_ = Forest.join(trees, train(trees, X, Y, settings, self.n_jobs, self.random_state))
+
+    def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:
+        if self.arity is None or len(labels) <= self.max_leaf:
+            return [label_tree.build(labels, [], self.max_leaf, 0, 1)]
+        vectors = label_tree.label_vectors(X, Y, self._WIDTH, self.n_jobs)
+        if self.balanced:
+            cuts = label_tree.balanced(vectors, self.arity, self.max_leaf)
+        else:
+            cuts = [label_tree.k_means(vectors, self.arity)] * (self.max_depth - 1)
+        seeds = np.random.default_rng(self.random_state).integers(1 << 30, size=self.n_trees)
+        return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.n_jobs)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        return self.forest_.search_point(indices, values, self.n_labels_, k, self.beam, SLOPES[self.loss])
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        return {}, self.forest_.arrays(), {}
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.forest_ = Forest(**arrays)
