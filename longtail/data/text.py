@@ -10,10 +10,10 @@ in label texts is in no document, which gives it the largest weight.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from itertools import pairwise
-from numbers import Integral, Real
 from operator import index
 from typing import Any
 
@@ -39,6 +39,7 @@ from longtail.errors import DataError, ModelError, SettingsError
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
 
+_WHOLE = (int, np.integer)
 _SAME = np.empty(0, np.int32)  # "ids are columns already"
 
 
@@ -169,7 +170,7 @@ class TextVectorizer(BaseEstimator):
                 remedy="Check that the right column was read, or lower min_length",
             )
         frequency = terms.document_frequency[: terms.size]
-        low, high = (df if isinstance(df, Integral) else df * n_documents for df in (self.min_df, self.max_df))
+        low, high = (df * n_documents if isinstance(df, float) else df for df in (self.min_df, self.max_df))
         if high < low:
             raise SettingsError(f"max_df={self.max_df} allows fewer documents than min_df={self.min_df} asks for")
         wanted = frequency >= low
@@ -213,17 +214,17 @@ class TextVectorizer(BaseEstimator):
         return inverse.astype(np.float32)
 
     def _cut(self) -> Cut:
-        shortest, longest = (self.ngrams, self.ngrams) if isinstance(self.ngrams, Integral) else self.ngrams
+        shortest, longest = self.ngrams if isinstance(self.ngrams, Sequence) else (self.ngrams, self.ngrams)
         return Cut(index(self.min_length), index(shortest), index(longest))
 
     def _check_settings(self) -> None:
         for name, optional in (("min_length", False), ("max_features", True), ("hashing", True)):
-            value = getattr(self, name)
-            if not (optional and value is None) and not (isinstance(value, Integral) and 1 <= value < 2**31):
+            value: Any = getattr(self, name)
+            if not (optional and value is None) and not (isinstance(value, _WHOLE) and 1 <= value < 2**31):
                 raise SettingsError(f"{name}={value!r} must be a whole number from 1 to 2**31 - 1")
         for name in ("min_df", "max_df"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or value < 0 or (not isinstance(value, Integral) and value > 1):
+            if not isinstance(value, (*_WHOLE, float)) or value < 0 or (isinstance(value, float) and value > 1):
                 raise SettingsError(f"{name}={value!r} must be a number of documents, or a share of them as a float")
         try:
             cut = self._cut()
@@ -243,7 +244,9 @@ class TextVectorizer(BaseEstimator):
             indptr, ids, counts = self._match(texts)
             indices, data = np.empty(ids.size, np.int32), np.empty(ids.size, np.float32)
             kernels.weigh(indptr, ids, counts, _SAME, self.idf_, self._sublinear, indptr, indices, data)
-            return self._matrix(indptr, indices, data)
+            X = copy(self._empty_row)  # the constructor's checks would take longer than all the rest
+            X.indptr, X.indices, X.data = indptr.astype(np.int32), indices, data
+            return X
         shards = on_threads(
             lambda span: [self._match(some) for some in blocks(texts, *span)], spans(texts, self.n_jobs)
         )
@@ -267,13 +270,10 @@ class TextVectorizer(BaseEstimator):
             kernels.weigh(*counted[i], columns[i], self.idf_, self._sublinear, out, indices, data)
 
         on_threads(write, range(len(counted)), min(n_threads(self.n_jobs), len(counted)))
-        return self._matrix(indptr, indices, data)
-
-    def _matrix(self, indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> csr_array:
         if indices.size < 2**31:
             indptr = indptr.astype(np.int32)
-        X = csr_array((data, indices, indptr), shape=(indptr.size - 1, self.n_features_))
-        X.has_sorted_indices = X.has_canonical_format = True
+        X = csr_array((data, indices, indptr), shape=(rows[-1], self.n_features_))
+        X.has_canonical_format = True
         return X
 
     # --- looking and storing
@@ -311,6 +311,8 @@ class TextVectorizer(BaseEstimator):
         # Settings are frozen at fit: a parameter changed later shall not change what a fitted vectorizer does.
         self._matching = (*self._cut(), int(self.hashing or 0), slots, self._blob, self._offsets)
         self._sublinear = bool(self.sublinear_tf)
+        self._empty_row = csr_array((1, self.n_features_), dtype=np.float32)
+        self._empty_row.has_canonical_format = True
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_"):

@@ -46,7 +46,7 @@ def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
 @njit(cache=True, nogil=True)
 def _words(
     block: np.ndarray,
-    at: int,
+    start: int,
     ascii_fold: np.ndarray,
     unicode_fold: np.ndarray,
     min_length: int,
@@ -54,12 +54,12 @@ def _words(
     begins: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[int, int]:
-    """Fold the text at ``block[at]`` to lower case and write its words to ``line``, joined by spaces.
+    """Fold the text at ``block[start]`` to lower case and write its words to ``line``, joined by spaces.
 
     ``ascii_fold[b]`` is the folded byte of a word character, 0 for any other; ``unicode_fold[c]`` the same for code
     points. Returns the number of words and the position after the text's zero byte.
     """
-    at = np.uint64(at)
+    at = np.uint64(start)
     n_words = ZERO
     size = ZERO  # bytes written to line
     begin = ZERO  # where the current word begins in line
@@ -92,7 +92,7 @@ def _words(
             size = begin
         length = 0
         if byte == 0:
-            return np.int64(n_words), np.int64(at)
+            return np.int64(n_words), np.int64(at)  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)

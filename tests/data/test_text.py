@@ -125,6 +125,7 @@ def test_threads_and_blocks_do_not_change_the_result(hashing: int | None) -> Non
     batch = many.transform(test)
     for row, text in enumerate(test):
         single = one.transform([text])
+        assert_form(single)
         np.testing.assert_array_equal(single.indices, batch[[row]].indices)
         np.testing.assert_array_equal(single.data, batch[[row]].data)
 
@@ -221,6 +222,15 @@ def test_one_enormous_text_and_one_enormous_word() -> None:
     long_text, long_word = " ".join(f"w{i % 70_000}" for i in range(100_000)), "ab" * 200_000
     texts = [long_text, long_word, long_word + "c", "w1"]
     assert_same(TextVectorizer().fit_transform(texts), peer().fit_transform(texts))
+
+
+def test_single_rows_do_not_share_memory() -> None:
+    vectorizer = TextVectorizer().fit(["red fox", "grey dog"])
+    first, second = vectorizer.transform(["red"]), vectorizer.transform(["grey dog"])
+    assert first.nnz == 1
+    assert second.nnz == 2
+    assert vectorizer.transform([""]).nnz == 0
+    np.testing.assert_array_equal((first + second).toarray() > 0, [[True, False, True, True]])
 
 
 def test_scikit_learn_can_clone_it() -> None:
