@@ -93,15 +93,20 @@ def run(data: Path, model: str, settings: dict[str, Any], defaults: dict[str, An
     folder.mkdir()
     task = {"data": str(data), "model": model, "settings": settings, "defaults": defaults}
     (folder / "task.json").write_text(json.dumps(task))
-    # What a library may print there must not get among our own output: 2 is standard error.
-    ended = subprocess.run([sys.executable, "-m", "longtail.cli.worker", str(folder)], stdout=2, check=False)
+    code = _process(folder)
     try:
         return json.loads((folder / "result.json").read_text())
     except FileNotFoundError:
-        why = f"ended with code {ended.returncode}"
-        if ended.returncode == -signal.SIGKILL:
+        why = f"ended with code {code}"
+        if code == -signal.SIGKILL:
             why = "was killed, most likely because memory ran out"
         return {"model": model, "error": f"the process that trained it {why}"}
+
+
+def _process(folder: Path) -> int:
+    """Work in a process of its own; its exit code."""
+    # What a library may print there must not get among our own output: 2 is standard error.
+    return subprocess.run([sys.executable, "-m", "longtail.cli.worker", str(folder)], stdout=2, check=False).returncode
 
 
 def work(folder: Path) -> None:

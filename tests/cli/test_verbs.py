@@ -11,6 +11,7 @@ import pytest
 from scipy.sparse import load_npz
 
 import longtail
+from longtail.cli import worker
 from tests.cli.conftest import Run
 
 KEYS = ["model"]
@@ -119,6 +120,14 @@ def test_compare_goes_on_when_a_model_fails(run: Run, raw: Path) -> None:
     check_contract(rows[1:], ["popular"])
     assert "parabel: n_trees is 0" in result.stderr
     assert "popular" in run("compare", raw, "--models", "parabel,popular", "--set", "parabel.n_trees=0", code=2).stdout
+
+
+def test_compare_tells_of_a_process_that_died(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "_process", lambda folder: -9)
+    (row,) = json.loads(run("compare", raw, "--models", "popular", "--json", code=2).stdout)
+    assert "memory ran out" in row["error"]
+    monkeypatch.setattr(worker, "_process", lambda folder: 1)
+    assert "ended with code 1" in run("compare", raw, "--models", "popular", code=2).stderr
 
 
 def test_inspect(run: Run, table: Path, here: Path) -> None:

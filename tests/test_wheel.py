@@ -1,0 +1,27 @@
+"""What ships: the package with its demo data, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import longtail
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def test_the_wheel_holds_the_package_and_the_demo_data(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("longtail-*.whl")
+    names = set(zipfile.ZipFile(wheel).namelist())
+    assert {f"longtail/data/demo/{part}.json.xz" for part in ("trn", "tst", "lbl")} < names
+    assert {"longtail/data/demo/NOTICE.md", "longtail/py.typed", "longtail/cli/app.py"} < names
+    assert {name.partition("/")[0] for name in names} == {"longtail", f"longtail-{longtail.__version__}.dist-info"}
+
+
+def test_the_demo_data_is_small_and_says_its_licence() -> None:
+    assert sum(path.stat().st_size for path in longtail.DEMO.iterdir()) < 3_000_000
+    assert "licence" in (longtail.DEMO / "NOTICE.md").read_text()
