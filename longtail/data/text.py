@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator
 
 from longtail.data.vocabulary import (
+    SAME_COLUMNS,
     Counted,
     Cut,
     Terms,
@@ -34,13 +35,13 @@ from longtail.data.vocabulary import (
     on_threads,
     slots_for,
     spans,
+    weigh_blocks,
 )
 from longtail.errors import DataError, ModelError, SettingsError
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
 
 _WHOLE = (int, np.integer)
-_SAME = np.empty(0, np.int32)  # "ids are columns already"
 
 
 class TextVectorizer(BaseEstimator):
@@ -191,7 +192,7 @@ class TextVectorizer(BaseEstimator):
 
     def _learn_bins(self, documents: list[str], keep: bool) -> tuple[list[Counted], list[np.ndarray]]:
         n_bins = int(self.hashing or 0)
-        self._set(np.zeros(0, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.float32), n_bins)
+        self._set(np.zeros(table.PAD, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.float32), n_bins)
 
         def count(span: tuple[int, int]) -> tuple[np.ndarray, list[Counted]]:
             frequency, counted = np.zeros(n_bins if self.idf else 0, np.int64), []
@@ -207,7 +208,7 @@ class TextVectorizer(BaseEstimator):
         frequency = np.sum([frequency for frequency, _ in shards], axis=0)
         self.idf_ = frozen(self._inverse(frequency, len(documents)))
         out = [block for _, counted in shards for block in counted]
-        return out, [_SAME] * len(out)
+        return out, [SAME_COLUMNS] * len(out)
 
     def _inverse(self, frequency: np.ndarray, n_documents: int) -> np.ndarray:
         inverse = np.log((1 + n_documents) / (1 + frequency)) + 1 if self.idf else np.zeros(0)
@@ -243,7 +244,7 @@ class TextVectorizer(BaseEstimator):
         if len(texts) == 1:  # what a service asks for, with nothing to share out or to put together
             indptr, ids, counts = self._match(texts)
             indices, data = np.empty(ids.size, np.int32), np.empty(ids.size, np.float32)
-            kernels.weigh(indptr, ids, counts, _SAME, self.idf_, self._sublinear, indptr, indices, data)
+            kernels.weigh(indptr, ids, counts, SAME_COLUMNS, self.idf_, self._sublinear, indptr, indices, data)
             X = copy(self._empty_row)  # the constructor's checks would take longer than all the rest
             X.indptr, X.indices, X.data = indptr.astype(np.int32), indices, data
             return X
@@ -251,30 +252,15 @@ class TextVectorizer(BaseEstimator):
             lambda span: [self._match(some) for some in blocks(texts, *span)], spans(texts, self.n_jobs)
         )
         counted = [block for shard in shards for block in shard]
-        return self._weigh(counted, [_SAME] * len(counted))
+        return self._weigh(counted, [SAME_COLUMNS] * len(counted))
 
     def _match(self, texts: list[str]) -> Counted:
         block, unicode_table = encode(texts)
         return kernels.match_block(block, len(texts), ascii_fold(), unicode_table, *self._matching)
 
     def _weigh(self, counted: list[Counted], columns: list[np.ndarray]) -> csr_array:
-        """The matrix of some counted blocks, given the columns of each block's ids."""
-        sizes = [kernels.kept(block[0], block[1], own) for block, own in zip(counted, columns, strict=True)]
-        rows = np.cumsum([0, *map(len, sizes)])  # the first row of each block
-        indptr = np.zeros(rows[-1] + 1, np.int64)
-        np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]), out=indptr[1:])
-        indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
-
-        def write(i: int) -> None:
-            out = indptr[rows[i] : rows[i + 1] + 1]
-            kernels.weigh(*counted[i], columns[i], self.idf_, self._sublinear, out, indices, data)
-
-        on_threads(write, range(len(counted)), min(n_threads(self.n_jobs), len(counted)))
-        if indices.size < 2**31:
-            indptr = indptr.astype(np.int32)
-        X = csr_array((data, indices, indptr), shape=(rows[-1], self.n_features_))
-        X.has_canonical_format = True
-        return X
+        threads = min(n_threads(self.n_jobs), len(counted))
+        return weigh_blocks(counted, columns, self.idf_, self._sublinear, self.n_features_, threads)
 
     # --- looking and storing
 
@@ -301,7 +287,18 @@ class TextVectorizer(BaseEstimator):
         if not isinstance(settings["ngrams"], int):
             settings["ngrams"] = tuple(settings["ngrams"])  # JSON knows lists only
         vectorizer = cls(**settings)
-        vectorizer._set(arrays["terms"], arrays["offsets"], arrays["idf"], n_features)
+        blob, offsets, idf = (arrays[name] for name in ("terms", "offsets", "idf"))
+        # Kernels trust these arrays with addresses, so what comes from a file is looked at first.
+        if (
+            (blob.dtype, offsets.dtype, idf.dtype) != (np.uint8, np.int64, np.float32)
+            or offsets[0] != 0
+            or offsets[-1] + table.PAD > blob.size
+            or (np.diff(offsets) <= 0).any()
+            or (vectorizer.hashing is None and offsets.size != n_features + 1)
+            or idf.size != (n_features if vectorizer.idf else 0)
+        ):
+            raise ModelError("The vocabulary's arrays do not fit together; the folder was changed or damaged")
+        vectorizer._set(blob, offsets, idf, n_features)
         return vectorizer
 
     def _set(self, blob: np.ndarray, offsets: np.ndarray, idf: np.ndarray, n_features: int) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from longtail.errors import DataError, SettingsError
 from longtail.kernels import terms as table
@@ -19,6 +20,7 @@ Counted = tuple[np.ndarray, np.ndarray, np.ndarray]  # indptr, ids, counts of a 
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
+SAME_COLUMNS = np.empty(0, np.int32)  # "ids are columns already"
 BLOCK_CHARACTERS = 1 << 18  # small enough for the caches, large enough to forget Python's overhead
 
 
@@ -181,6 +183,42 @@ class Terms:
             self.term_frequency = _grown(self.term_frequency, 2 * n_terms)
         if 2 * n_terms > self.slots.size:
             self.slots = slots_for(self.blob, self.offsets, self.size, n_terms)
+
+
+def weigh_blocks(
+    counted: list[Counted], columns: list[np.ndarray], idf: np.ndarray, sublinear: bool, n_columns: int, threads: int
+) -> csr_array:
+    """The TF-IDF matrix of counted blocks, rows of unit length.
+
+    Parameters
+    ----------
+    counted : list of (indptr, ids, counts)
+        Consecutive blocks of rows.
+    columns : list of int32 arrays
+        For each block the column of each id, -1 for none, or ``SAME_COLUMNS``.
+    idf : array, shape (n_columns,) or (0,)
+        Weight of each column; empty for none.
+    sublinear : bool
+        Whether n occurrences count as 1 + ln n.
+    n_columns, threads : int
+        Width of the matrix, and threads to use.
+    """
+    sizes = [kernels.kept(block[0], block[1], own) for block, own in zip(counted, columns, strict=True)]
+    rows = np.cumsum([0, *map(len, sizes)])  # the first row of each block
+    indptr = np.zeros(rows[-1] + 1, np.int64)
+    np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]), out=indptr[1:])
+    indices, data = np.empty(indptr[-1], np.int32), np.empty(indptr[-1], np.float32)
+
+    def write(i: int) -> None:
+        out = indptr[rows[i] : rows[i + 1] + 1]
+        kernels.weigh(*counted[i], columns[i], idf, sublinear, out, indices, data)
+
+    on_threads(write, range(len(counted)), threads)
+    if indices.size < 2**31:
+        indptr = indptr.astype(np.int32)
+    X = csr_array((data, indices, indptr), shape=(rows[-1], n_columns))
+    X.has_canonical_format = True
+    return X
 
 
 def slots_for(blob: np.ndarray, offsets: np.ndarray, n_terms: int, room: int | None = None) -> np.ndarray:

@@ -96,7 +96,7 @@ def _words(
 
 
 @njit(cache=True, nogil=True)
-def _fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> tuple:
+def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> tuple:
     """Leave each id of ``ids[first:end]`` once, in place, with its count. Returns the new end and the bag, maybe grown.
 
     ``bag`` maps an id to 1 + its place in the row: a table per text, which unlike one per vocabulary stays in cache.
@@ -182,7 +182,7 @@ def match_block(
                     if slot != ZERO:
                         ids[end] = np.int32(np.int64(slot & LOW) - 1)
                         end += 1
-        indptr[text + 1], bag = _fold_repeats(ids, counts, first, end, bag)
+        indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
     return indptr, ids[:nnz].copy(), counts[:nnz].copy()
 
@@ -228,7 +228,7 @@ def learn_block(
                     n_terms += 1
                 ids[end] = np.int32(np.int64(slots[slot] & LOW) - 1)
                 end += 1
-        indptr[text + 1], bag = _fold_repeats(ids, counts, first, end, bag)
+        indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
     return indptr, ids[:nnz].copy(), counts[:nnz].copy(), n_terms
 

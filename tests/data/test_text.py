@@ -203,6 +203,23 @@ def test_arrays_bring_it_back(params: dict[str, Any], tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.transform(test[:1]).data, expected[[0]].data)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"offsets": np.array([0, 4, 1 << 40])},
+        {"offsets": np.array([0, 4, 2])},
+        {"offsets": np.array([0, 3])},
+        {"offsets": np.array([0, 3, 6], np.int32)},
+        {"idf": np.ones(1, np.float32)},
+        {"terms": np.frombuffer(b"dogfox", np.uint8)},
+    ],
+)
+def test_refuses_arrays_that_do_not_fit(change: dict[str, np.ndarray]) -> None:
+    meta, arrays = TextVectorizer().fit(["dog fox"]).to_arrays()
+    with pytest.raises(ModelError, match="do not fit together"):
+        TextVectorizer.from_arrays(meta, {**arrays, **change})
+
+
 def test_any_collection_of_texts_will_do() -> None:
     texts = ["red fox", "grey dog"]
     expected = TextVectorizer().fit_transform(texts).toarray()
