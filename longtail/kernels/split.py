@@ -1,0 +1,45 @@
+"""Kernel that chooses points to hold out of training."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def hold_out(indptr: np.ndarray, labels: np.ndarray, n_labels: int, order: np.ndarray, quota: int) -> np.ndarray:
+    """Mark up to ``quota`` rows, tried in the given order, such that every label keeps an unmarked row.
+
+    Parameters
+    ----------
+    indptr, labels : arrays
+        CSR structure of the (N, L) label matrix, no label twice in a row.
+    n_labels : int
+        L.
+    order : array, shape (N,)
+        The rows in the order in which they are tried.
+    quota : int
+        Most rows to mark.
+
+    Returns
+    -------
+    held : bool array, shape (N,)
+    """
+    left = np.zeros(n_labels, np.int64)  # unmarked rows of each label
+    for label in labels:
+        left[label] += 1
+    held = np.zeros(indptr.size - 1, np.bool_)
+    for row in order:
+        if quota <= 0:
+            break
+        free = True
+        for i in range(indptr[row], indptr[row + 1]):
+            if left[labels[i]] < 2:
+                free = False
+                break
+        if free:
+            for i in range(indptr[row], indptr[row + 1]):
+                left[labels[i]] -= 1
+            held[row] = True
+            quota -= 1
+    return held

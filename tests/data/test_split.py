@@ -1,0 +1,73 @@
+"""Splits keep every label in train, and hold out no fewer points than they could."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array, random_array
+
+from longtail.data.split import split
+from longtail.errors import SettingsError
+
+
+def plain_split(Y: csr_array, fraction: float, seed: int) -> list[int]:
+    """The twin: held rows by sets and counters."""
+    rows = [set(Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()) for i in range(Y.shape[0])]
+    left = {label: sum(label in row for row in rows) for label in range(Y.shape[1])}
+    held: list[int] = []
+    for row in np.random.default_rng(seed).permutation(Y.shape[0]):
+        if len(held) < round(fraction * Y.shape[0]) and all(left[label] > 1 for label in rows[row]):
+            held.append(int(row))
+            for label in rows[row]:
+                left[label] -= 1
+    return sorted(held)
+
+
+def labels(n: int, n_labels: int, density: float, seed: int) -> csr_array:
+    Y = csr_array(random_array((n, n_labels), density=density, rng=np.random.default_rng(seed), dtype=np.float32))
+    Y.data[:] = 1
+    return Y
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(0, 60),
+    st.integers(1, 30),
+    st.floats(0, 0.4),
+    st.floats(0, 1, exclude_max=True),
+    st.integers(0, 99),
+)
+def test_every_label_stays_in_train(n: int, n_labels: int, density: float, fraction: float, seed: int) -> None:
+    Y = labels(n, n_labels, density, seed)
+    train, held = split(Y, fraction, random_state=seed)
+    np.testing.assert_array_equal(np.sort(np.concatenate((train, held))), np.arange(n))
+    np.testing.assert_array_equal(Y[train].sum(axis=0) > 0, Y.sum(axis=0) > 0)
+    assert held.tolist() == plain_split(Y, fraction, seed)
+
+
+def test_points_without_labels_may_be_held_out() -> None:
+    train, held = split(csr_array((10, 3), dtype=np.float32), 0.3)
+    assert (len(train), len(held)) == (7, 3)
+
+
+def test_repeated_entries_count_once() -> None:
+    Y = csr_array((np.ones(3, np.float32), np.array([0, 0, 0]), np.array([0, 2, 3])), shape=(2, 1))
+    for seed in range(10):
+        train, held = split(Y, 0.9, random_state=seed)
+        assert (len(train), len(held)) == (1, 1)
+    assert Y.nnz == 3  # the caller's matrix is left alone
+
+
+def test_seeds() -> None:
+    Y = labels(500, 20, 0.1, 0)
+    same = [split(Y, 0.2, random_state=1)[1].tolist() for _ in range(2)]
+    assert same[0] == same[1]
+    assert same[0] != split(Y, 0.2, random_state=2)[1].tolist()
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.0, 2, float("nan")])
+def test_refuses_fractions_out_of_range(fraction: float) -> None:
+    with pytest.raises(SettingsError, match="fraction"):
+        split(labels(5, 2, 0.5, 0), fraction)
