@@ -37,15 +37,16 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
             raise SystemExit(f"There is no folder {source}. Name the folder that holds the data sets with --data-root.")
         with lock(args.lock):
             facts = prepare(source, args.work / "data" / data)
-        runs: dict[str, list[dict[str, Any]]] = {system.name: [] for system in systems}
+        able = [system for system in systems if facts["n_labels"] <= (system.max_labels or facts["n_labels"])]
+        runs: dict[str, list[dict[str, Any]]] = {system.name: [] for system in able}
         for repeat in range(args.repeat):
-            for system in systems:
+            for system in able:
                 if any("error" in record for record in runs[system.name]):
                     continue  # what failed once on a data set is not tried again
                 record = _measure(system, pythons[system.name], args, data, repeat)
                 runs[system.name].append(record)
                 say(f"{data} {repeat + 1}/{args.repeat} {system.name}: {_line(record)}")
-        merge(data, facts, {s.name: _entry(s, runs[s.name], started) for s in systems}, args.results)
+        merge(data, facts, {s.name: _entry(s, runs[s.name], started) for s in able}, args.results)
         render(args.page, args.results)
     say(f"wrote {args.page.name}")
 

@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -61,8 +62,8 @@ def _run(
             return f"{phase}: not done after {timeout:.0f} s"
     if done.returncode == 0:
         return None
-    lines = log.read_text(errors="replace").strip().splitlines()
-    return f"{phase}: {lines[-1][-300:] if lines else f'ended with code {done.returncode}'}"
+    said = re.split(r"[\r\n]+", log.read_text(errors="replace").strip())  # progress bars end lines with \r
+    return f"{phase}: {said[-1][-300:] or f'ended with code {done.returncode}'}"
 
 
 def size_mb(folder: Path) -> float:

@@ -63,7 +63,8 @@ def _bars(data: list[str], figures: dict[str, Figures], entries: dict[str, Any])
     lines = [
         "### Bars",
         "",
-        "Ratios and differences of longtail to its peers; ✓ reached, ✗ not. † marks figures of more than one run.",
+        "Ratios and differences of longtail to its peers; ✓ reached, ✗ not. 'Same trees' is the ratio to "
+        "omikuji's model with the same settings. † marks figures of more than one run.",
         "",
         f"| goal | bar | {' | '.join(data)} |",
         "|---|---|" + "---|" * len(data),

@@ -18,6 +18,7 @@ class System:
     params: dict[str, Any] = field(default_factory=dict)
     about: str = ""
     seeded: bool = False  # whether each repeat gets a seed of its own, in params
+    max_labels: int | None = None  # where more would take hours
 
 
 def _ours(name: str, model: str, about: str, **settings: Any) -> System:
@@ -62,8 +63,16 @@ PEERS = (
         "fasttext-ova",
         f"{_WORKERS}.fasttext",
         "fasttext",
-        {"loss": "ova", "lr": 0.5, "epoch": 25, "dim": 50},
-        about="the settings of its tutorial for several labels a point: one-vs-all loss, 50 dimensions, 25 epochs",
+        {"loss": "ova", "lr": 0.1, "epoch": 25, "dim": 50},
+        about="one-vs-all loss, 50 dimensions, 25 epochs, rate 0.1; up to 5,000 labels, since time grows with them",
+        max_labels=5000,
+    ),
+    System(
+        "fasttext-hs",
+        f"{_WORKERS}.fasttext",
+        "fasttext",
+        {"loss": "hs", "lr": 0.5, "epoch": 25, "dim": 100},
+        about="hierarchical softmax, its loss for many labels; 100 dimensions, 25 epochs, rate 0.5",
     ),
 )
 

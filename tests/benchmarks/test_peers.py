@@ -210,7 +210,10 @@ def test_speed_bars_compare_with_the_best_peer_but_not_with_fasttext() -> None:
         "napkinxc-plt": _figures(batch_ms_2=0.25),
         "fasttext-ova": _figures(batch_ms_2=0.01),
     }
-    assert _judged("batch, 2 threads / fastest peer: 1 tree", figures) == bars.Cell("0.80 (napkinxc)", True)
+    assert _judged("batch time, 2 threads, 1 tree", figures) == bars.Cell("0.80 (napkinxc)", True)
+    figures |= {"parabel": _figures(batch_ms_2=0.3), "omikuji-parabel": _figures(batch_ms_2=0.5)}
+    cell = _judged("batch time, 2 threads, Parabel", figures)
+    assert cell == bars.Cell("1.20 (napkinxc), 0.60 (same trees)", False)
 
 
 def test_one_tree_must_be_as_fast_and_as_right_as_pecos() -> None:

@@ -48,10 +48,12 @@ class Longtail(Worker):
         self.rows = [self.X[[i]] for i in range(self.X.shape[0])]
 
     def predict(self, k: int, threads: int) -> Any:
-        return self.model.set_params(n_jobs=threads).predict(self.X, k=k)
+        self.model.n_jobs = threads
+        return self.model.predict(self.X, k=k)
 
     def predict_one(self, row: int, k: int) -> Any:
-        return self.model.set_params(n_jobs=1).predict(self.rows[row], k=k)
+        self.model.n_jobs = 1
+        return self.model.predict(self.rows[row], k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         return sp.csr_array(answer)
