@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+import longtail.data
 from longtail.data import Dataset, read, write
-
-FORM = 1  # of the prepared folders; a change makes them afresh
 
 
 def prepare(source: Path, folder: Path) -> dict[str, Any]:
     """Make the folder of one data set, unless it is there; returns its facts."""
     stamp = folder / "prepared.json"
-    origin = {"form": FORM, "sources": {p.name: p.stat().st_size for p in sorted(source.iterdir())}}
+    origin = {"made by": _code(), "from": {path.name: path.stat().st_size for path in sorted(source.iterdir())}}
     if stamp.exists():
         known = json.loads(stamp.read_text())
         if known["origin"] == origin:
@@ -50,9 +50,16 @@ def prepare(source: Path, folder: Path) -> dict[str, Any]:
         "n_labels": train.n_labels,
         "n_nonzeros": int(train.X.nnz),
         "n_without_features": len(empty),
+        "checksum": zlib.crc32(train.Y.indices, zlib.crc32(train.X.indices, zlib.crc32(train.X.data))),
     }
     stamp.write_text(json.dumps({"origin": origin, "facts": facts}))
     return facts
+
+
+def _code() -> int:
+    """A checksum of what makes the matrices, so that a change there makes them afresh."""
+    files = [Path(__file__), *sorted(Path(longtail.data.__file__).parent.glob("*.py"))]
+    return zlib.crc32(b"".join(path.read_bytes() for path in files))
 
 
 def unit_rows(X: sp.csr_array) -> sp.csr_array:

@@ -1,8 +1,8 @@
 """omikuji: Parabel (its defaults) and Bonsai as settings of its label trees.
 
-The binding has no batch prediction and its `predict` walks over every feature in Python, which costs more than the
-prediction. Here the same library functions are called directly on the CSR arrays, so that the Rust core is measured at
-its best; batches on two threads give each thread half of the rows.
+The binding has no batch prediction, and its `predict` walks over every feature in Python, which can cost more than the
+prediction. Batches call the same library function on the CSR arrays directly, from several threads, so that the Rust
+core is measured at its best; single points are asked for as a user asks for them.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Omikuji(Worker):
 
     def load(self) -> None:
         self.model = omikuji.Model.load(str(self.folder))
+        self.model.init_prediction_thread_pool(1)
         self.pools = {threads: lib.init_omikuji_thread_pool(threads) for threads in (1, 2)}
 
     def load_test(self, data: Path) -> None:
@@ -53,6 +54,9 @@ class Omikuji(Worker):
         self.n_labels = load_matrix(data / "Y.tst.npz").shape[1]
         self.features = ffi.from_buffer("uint32_t[]", self.X.indices.view(np.uint32))
         self.values = ffi.from_buffer("float[]", self.X.data)
+        ends = list(pairwise(self.X.indptr.tolist()))
+        columns, values = self.X.indices.tolist(), self.X.data.tolist()
+        self.pairs = [list(zip(columns[lo:hi], values[lo:hi], strict=True)) for lo, hi in ends]
 
     def _span(self, first: int, last: int, k: int, labels: Any, scores: Any, counts: np.ndarray, pool: Any) -> None:
         starts = self.X.indptr
@@ -77,12 +81,7 @@ class Omikuji(Worker):
         return labels, scores, counts
 
     def predict_one(self, row: int, k: int) -> Any:
-        labels, scores = ffi.new("uint32_t[]", k), ffi.new("float[]", k)
-        lo, hi = int(self.X.indptr[row]), int(self.X.indptr[row + 1])
-        count = lib.omikuji_predict(
-            self.model._model_ptr, 10, hi - lo, self.features + lo, self.values + lo, k, labels, scores, self.pools[1]
-        )
-        return labels, scores, count
+        return self.model.predict(self.pairs[row], beam_size=10, top_k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         labels, scores, counts = answer
