@@ -214,11 +214,16 @@ def weigh_blocks(
         kernels.weigh(*counted[i], columns[i], idf, sublinear, out, indices, data)
 
     on_threads(write, range(len(counted)), threads)
+    return canonical(data, indices, indptr, n_columns)
+
+
+def canonical(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> csr_array:
+    """The matrix of these arrays, int32 where that is enough, whose rows are known to be ascending without repeats."""
     if indices.size < 2**31:
-        indptr = indptr.astype(np.int32)
-    X = csr_array((data, indices, indptr), shape=(rows[-1], n_columns))
-    X.has_canonical_format = True
-    return X
+        indptr = indptr.astype(np.int32)  # else scipy would widen the indices
+    A = csr_array((data, indices, indptr), shape=(indptr.size - 1, n_columns))
+    A.has_canonical_format = True
+    return A
 
 
 def slots_for(blob: np.ndarray, offsets: np.ndarray, n_terms: int, room: int | None = None) -> np.ndarray:
