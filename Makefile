@@ -21,10 +21,12 @@ test: $(STAMP)  ## Run all tests
 	@$(BIN)/python -m pytest
 
 lint: $(STAMP)  ## Check style, types and the direction of imports
-	@$(BIN)/ruff check .
-	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@status=0; \
+	$(BIN)/ruff check . || status=1; \
+	$(BIN)/ruff format --check . || status=1; \
+	$(BIN)/mypy || status=1; \
+	$(BIN)/lint-imports || status=1; \
+	exit $$status
 
 format: $(STAMP)  ## Format the code and sort its imports
 	@$(BIN)/ruff check --fix --select I .
@@ -43,7 +45,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "Could not make a virtual environment. On Debian: apt install python3-venv"; exit 1; }
 	@echo "Installing longtail and its pinned dependencies into $(VENV) (once, some minutes) ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(TORCH) hatchling editables
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt $(TORCH) hatchling editables
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
 		--no-build-isolation -e ".[$(EXTRAS)]"
 	@touch $@

@@ -46,11 +46,6 @@ def model_class(name: str) -> type[Ranker]:
     return _imported(MODELS[name])
 
 
-def summary(name: str) -> str:
-    """What a model is, in the one line that opens its description."""
-    return (inspect.getdoc(model_class(name)) or "").partition("\n")[0]
-
-
 # Making ----------------------------------------------------------------------------------------------------------
 
 

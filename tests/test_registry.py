@@ -28,7 +28,6 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_every_name_leads_to_a_ranker_of_that_kind(name: str) -> None:
     assert registry.model_class(name).kind == name
-    assert len(registry.summary(name)) > 10
 
 
 def test_plain_name() -> None:

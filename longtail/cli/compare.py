@@ -12,7 +12,7 @@ import typer
 from longtail import registry
 from longtail.cli import common
 from longtail.cli.common import DataPath, Format, Jobs, Json, LabelsColumn, LabelsSeparator, Seed, Settings, TextColumn
-from longtail.errors import SettingsError
+from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from longtail.data import Dataset
@@ -51,6 +51,9 @@ def compare(
         labels_separator=labels_separator,
     )
     read = with_test_part(read, seed)
+    assert read.test is not None
+    if not read.test.Y.nnz:
+        raise DataError(f"no test point of {read.name} has a label", remedy="Give test points whose labels are known")
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
         results = measured(read, by_model, common.defaults(seed, jobs), Path(scratch))
     if json:
@@ -58,7 +61,6 @@ def compare(
     else:
         from longtail.cli import tables
 
-        assert read.test is not None
         title = (
             f"{read.name}: {read.n_points:,} points to train, {read.test.n_points:,} to test, {read.n_labels:,} labels"
         )
@@ -121,6 +123,11 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
     from longtail.data.split import split
 
     kept, held = split(data.Y, HELD_OUT, seed)
+    if not len(held):
+        raise DataError(
+            f"{data.name} has no test part, and no point can be held out: each is the only one of some label",
+            remedy="Give more points, or a test part",
+        )
     common.say(f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out to test")
     train, test = data.subset(kept), data.subset(held)
     if train.texts is not None and test.texts is not None and data.vectorizer is not None:

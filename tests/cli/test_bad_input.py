@@ -108,6 +108,13 @@ def test_text_without_words_is_labelled_all_the_same(run: Run, table: Path) -> N
     assert len(found) == 2
 
 
+def test_compare_without_anything_to_test_on(run: Run, sparse: Path, here: Path) -> None:
+    (sparse / "test.txt").write_text("1 8 5\n 0:1\n")
+    assert "no test point of sparse has a label" in run("compare", sparse, "-m", "popular", code=2).stderr
+    (here / "one.csv").write_text("text,labels\nred apple,fruit\n")
+    assert "no point can be held out" in run("compare", "one.csv", "-m", "popular", code=2).stderr
+
+
 @pytest.fixture
 def model(run: Run, table: Path, here: Path) -> Path:
     run("train", table, "--model", "popular", "--out", "m")

@@ -20,7 +20,7 @@ def never_ends(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "sitecustomize.py").write_text(
         "import time\nfrom longtail.models.popular import Popular\nPopular._fit = lambda *args: time.sleep(60)\n"
     )
-    (here / "d.csv").write_text("text,labels\nred apple,fruit\nfast car,vehicle\n")
+    (here / "d.csv").write_text("text,labels\n" + "red apple,fruit\nfast car,vehicle\n" * 10)
     monkeypatch.setenv("PYTHONPATH", str(here))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
