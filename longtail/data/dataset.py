@@ -140,6 +140,10 @@ class Dataset:
         if self.label_ids is None:
             raise DataError("the labels have no identifiers to match", remedy="Read data that names its labels")
         place = {label: j for j, label in enumerate(label_ids)}
+        if len(place) < len(label_ids) or len(set(self.label_ids)) < self.n_labels:
+            raise DataError(
+                "two labels have the same identifier", remedy="Labels are matched by identifiers of their own"
+            )
         columns = np.array([place.setdefault(label, len(place)) for label in self.label_ids], np.int32)
         old = np.full(len(place), -1)
         old[columns] = np.arange(self.n_labels)
@@ -222,7 +226,7 @@ def _check_matrix(name: str, A: Any, n: int, m: int) -> None:
         raise DataError(f"{name} is a {type(A).__name__}, expected a csr_array", remedy=remedy)
     if A.shape != (n, m):
         raise DataError(f"{name} has shape {A.shape}, expected {(n, m)}")
-    if not np.isfinite(A.data).all():
+    if A.nnz and not (np.isfinite(A.data.min()) and np.isfinite(A.data.max())):  # both spread NaN; no array is made
         row = int(np.searchsorted(A.indptr, np.argmin(np.isfinite(A.data)), side="right")) - 1
         raise DataError(f"{name} holds a NaN or an infinite value", row=row, remedy="Remove or replace it")
     if A.nnz and (A.indices.min() < 0 or A.indices.max() >= m):

@@ -112,6 +112,13 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(what, path=path, remedy=_AGAIN if damaged else "Check the path and its permissions") from None
 
 
+def check_whole(path: Path) -> None:
+    """Raise if a compressed file is damaged. Nonsense read from one is explained by that, and the end tells it."""
+    with open_bytes(path) as stream:
+        while plain_name(path) != path.name and stream.read(1 << 20):
+            pass
+
+
 def blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
     """Cut a stream into blocks of whole lines of about `size` bytes; each ends with a newline."""
     carried: list[bytes] = []

@@ -19,6 +19,8 @@ from longtail.data.files import lines
 from longtail.data.labels import LabelRows
 from longtail.errors import DataError
 
+_FLOAT32_MAX = 3.4028234e38
+
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Objects of a JSON-lines file with the numbers of their lines."""
@@ -121,7 +123,7 @@ def _append_targets(rows: LabelRows, item: dict[str, Any], path: Path, number: i
         what = "target_ind or target_rel holds something that is not a number in range"
         remedy = "Labels are whole numbers counted from 0"
         raise DataError(what, path=path, line=number, remedy=remedy) from None
-    if relevance is not None and not all(0 <= r < float("inf") for r in relevance):
+    if relevance is not None and not all(0 <= r <= _FLOAT32_MAX for r in relevance):
         raise DataError(
             "target_rel holds a negative or infinite value", path=path, line=number, remedy="Use numbers ≥ 0"
         )

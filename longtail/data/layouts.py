@@ -88,7 +88,11 @@ def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> t
         return (exact,)
     kinds = "|".join(re.escape(ending) for ending in endings)
     pattern = re.compile(rf".*[_.-]({'|'.join(names)})({kinds})(\.gz|\.xz|\.zst)?", re.IGNORECASE)
-    loose = sorted(entry for entry in folder.iterdir() if pattern.fullmatch(entry.name) and entry.is_file())
+    loose = sorted(
+        entry
+        for entry in folder.iterdir()
+        if pattern.fullmatch(entry.name) and not entry.name.startswith("filter_labels_") and entry.is_file()
+    )
     if len(loose) > 1:
         remedy = "Name the one to read, or keep one dataset in a folder"
         raise DataError(f"the folder holds several: {', '.join(p.name for p in loose)}", path=folder, remedy=remedy)

@@ -17,6 +17,7 @@ from longtail.errors import DataError
 
 if TYPE_CHECKING:
     from longtail.data.sparse_text import Rows
+    from longtail.data.text import TextVectorizer
 
 Columns = tuple[str | Sequence[str] | None, str | None, str | None]  # text, labels, separator of labels
 
@@ -62,10 +63,11 @@ def _json(files: Files, require_labels: bool) -> Dataset:
 def _tables(files: Files, columns: Columns, require_labels: bool) -> Dataset:
     from longtail.data.table import Vocabulary, read_table
 
-    vocabulary = Vocabulary()
-    data = read_table(files.train[0], *columns, vocabulary, require_labels=require_labels)
+    text, labels, separator = columns
+    vocabulary = Vocabulary(separator)
+    data = read_table(files.train[0], text, labels, vocabulary, require_labels=require_labels)
     if files.test:
-        data.test = read_table(files.test[0], *columns, vocabulary, require_labels=require_labels)
+        data.test = read_table(files.test[0], text, labels, vocabulary, require_labels=require_labels)
         data.Y = widen(data.Y, len(vocabulary.place))  # labels met only in the test part come last
     data.label_ids = data.label_names = list(vocabulary.place)
     return data
@@ -181,12 +183,26 @@ def _add_names(data: Dataset, files: Files) -> None:
 
             part.ids, part.texts = read_names(path)
             _same_length(path, len(part.ids or part.texts or ()), part.n_points, "points")
-    if (folder / "vectorizer").is_dir():
-        from longtail.data.text import TextVectorizer
-
-        data.vectorizer = TextVectorizer.load(folder / "vectorizer")
+    if (folder / "vectorizer.npz").is_file():
+        data.vectorizer = _vectorizer(folder / "vectorizer.npz")
         if data.test is not None:
             data.test.vectorizer = data.vectorizer
+
+
+def _vectorizer(path: Path) -> TextVectorizer:
+    import zipfile
+
+    import orjson
+
+    from longtail.data.text import TextVectorizer
+
+    try:
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: held[name] for name in held.files}
+        return TextVectorizer.from_arrays(orjson.loads(arrays.pop("meta").tobytes()), arrays)
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        remedy = "Copy the folder again, or remove the file and do without the texts' vocabulary"
+        raise DataError(f"the vectoriser cannot be read ({error})", path=path, remedy=remedy) from None
 
 
 def _same_length(path: Path, held: int, expected: int, what: str) -> None:

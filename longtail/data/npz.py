@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import zipfile
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, load_npz
 
+from longtail.data.files import open_bytes, plain_name
 from longtail.data.labels import canonical
 from longtail.errors import DataError
 
@@ -16,7 +19,10 @@ from longtail.errors import DataError
 def read_npz(path: Path, *, labels: bool = False) -> csr_array:
     """Read a sparse matrix as a canonical float32 array; of labels given twice the highest stays, others are summed."""
     try:
-        held = load_npz(path)
+        with open_bytes(path) as stream:
+            held = load_npz(stream if plain_name(path) == path.name else io.BytesIO(stream.read()))
+    except DataError:
+        raise
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         remedy = "Write it with scipy.sparse.save_npz, or copy it again if it was cut off"
         raise DataError(f"not a sparse matrix in npz form ({error})", path=path, remedy=remedy) from None
@@ -24,11 +30,17 @@ def read_npz(path: Path, *, labels: bool = False) -> csr_array:
         raise DataError(f"the array has shape {held.shape}, expected a matrix", path=path, remedy="Save a 2-D array")
     if held.dtype.kind not in "buif":
         raise DataError(f"the values are of type {held.dtype}, expected numbers", path=path, remedy="Save real numbers")
+    if held.format not in ("csr", "csc", "coo"):
+        remedy = "Save its tocsr()"
+        raise DataError(f"the matrix is stored as {held.format}, expected csr, csc or coo", path=path, remedy=remedy)
+    if held.format != "coo":
+        _check(held, path)
     A = csr_array(held)
-    _check(A, path)
-    if A.dtype != np.float32:
-        with np.errstate(over="ignore"):
-            A = A.astype(np.float32)
+    index = np.int32 if max(A.nnz, *A.shape) < 2**31 else np.int64
+    with np.errstate(over="ignore"):
+        values = A.data.astype(np.float32, copy=False)
+    parts = (values[: A.nnz], A.indices[: A.nnz].astype(index, copy=False), A.indptr.astype(index, copy=False))
+    A = csr_array(parts, shape=A.shape, copy=False)
     finite = np.isfinite(A.data)
     if not finite.all():
         row = int(np.searchsorted(A.indptr, np.argmin(finite), side="right")) - 1
@@ -41,16 +53,10 @@ def read_npz(path: Path, *, labels: bool = False) -> csr_array:
     return A
 
 
-def _check(A: csr_array, path: Path) -> None:
-    """Refuse broken structure: kernels trust indices, and `load_npz` checks none of them."""
-    n, m = A.shape
-    wrong = (
-        len(A.indptr) != n + 1
-        or A.indptr[0] != 0
-        or A.indptr[-1] > len(A.indices)
-        or len(A.indices) != len(A.data)
-        or bool((np.diff(A.indptr) < 0).any())
-    )
-    if wrong or (A.nnz and (A.indices.min() < 0 or A.indices.max() >= m)):
-        what = f"the matrix of shape {n} × {m} holds rows or columns out of range"
-        raise DataError(what, path=path, remedy="Save it again from a matrix that passes check_format()")
+def _check(A: Any, path: Path) -> None:
+    """Refuse broken structure before scipy's and our kernels, which trust it; `load_npz` looks at none of it."""
+    try:
+        A.check_format(full_check=True)
+    except ValueError as error:
+        remedy = "Save it again from a matrix that passes check_format()"
+        raise DataError(f"the matrix is broken ({error})", path=path, remedy=remedy) from None

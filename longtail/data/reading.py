@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from longtail.data.files import plain_name
+from longtail.data.files import check_whole, plain_name
 from longtail.data.layouts import FORMATS, recognise
 from longtail.data.loading import load
 from longtail.errors import DataError, SettingsError
@@ -94,8 +94,13 @@ def read(
     path = Path(path)
     if not path.exists():
         raise DataError("there is no such file or folder", path=path, remedy="Check the path")
-    files = recognise(path, format)
-    data = load(files, (text_column, labels_column, labels_separator), require_labels)
+    try:
+        files = recognise(path, format)
+        data = load(files, (text_column, labels_column, labels_separator), require_labels)
+    except DataError as error:
+        if error.path is not None and Path(error.path).is_file():
+            check_whole(Path(error.path))
+        raise
     data.name = name or (path.resolve().name if path.is_dir() else plain_name(path).split(".")[0])
     if data.test is not None:
         data.test.name = data.name

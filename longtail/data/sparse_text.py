@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import IO
@@ -27,12 +28,13 @@ from typing import IO
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.files import COMPRESSED, blocks, open_bytes
+from longtail.data.files import blocks, open_bytes
 from longtail.errors import DataError
 from longtail.kernels import parse
 
 _INT32_MAX = 2**31 - 1
 _LARGEST_BLOCK = 4 << 20
+_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
@@ -81,6 +83,7 @@ class _Growing:
 class _Block:
     """The rows of one block of text."""
 
+    lines: int
     rows: int
     filled: int
     label_ptr: np.ndarray
@@ -88,6 +91,15 @@ class _Block:
     ptr: np.ndarray
     index: np.ndarray
     value: np.ndarray
+
+
+@dataclass
+class _Wrong:
+    """Where in a block something is wrong."""
+
+    block: bytes
+    code: int
+    at: int
 
 
 def read_repository(path: Path) -> Rows:
@@ -114,7 +126,7 @@ def read_svmlight(path: Path) -> Rows:
 
 
 def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
-    line = stream.readline(4096).removeprefix(b"\xef\xbb\xbf")
+    line = stream.readline(4096).removeprefix(_BOM)
     if not line.strip():
         empty = not line and not stream.read(1)
         raise DataError(
@@ -192,28 +204,33 @@ def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[
 
 def _parsed(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
     """Blocks of rows in order: this thread reads and decompresses, others parse, few blocks are under way at a time."""
-    size = kind.path.stat().st_size // (4 if kind.path.suffix in COMPRESSED else 24)
-    size = min(max(size, 1 << 16), _LARGEST_BLOCK)
+    size = min(max(kind.path.stat().st_size // 64, 1 << 17), _LARGEST_BLOCK)  # small beside the result
     workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 4)
-    pending: deque[Future[_Block]] = deque()
+    pending: deque[Future[_Block | _Wrong]] = deque()
+
+    def first() -> _Block:
+        nonlocal line
+        result = pending.popleft().result()
+        if isinstance(result, _Wrong):
+            raise _error(result, kind, line)
+        line += result.lines
+        return result
+
     with ThreadPoolExecutor(workers) as pool:
         try:
-            for block in blocks(stream, size):
-                if line == 1 and block.startswith(b"\xef\xbb\xbf"):
-                    block = block[3:]
-                pending.append(pool.submit(_parse, block, kind, line))
-                line += block.count(b"\n")
+            for i, block in enumerate(blocks(stream, size)):
+                pending.append(pool.submit(_parse, block.removeprefix(_BOM) if line == 1 and i == 0 else block, kind))
                 del block
                 if len(pending) > workers:
-                    yield pending.popleft().result()
+                    yield first()
             while pending:
-                yield pending.popleft().result()
+                yield first()
         finally:
             for future in pending:
                 future.cancel()
 
 
-def _parse(block: bytes, kind: _Kind, line: int) -> _Block:
+def _parse(block: bytes, kind: _Kind) -> _Block | _Wrong:
     text = np.frombuffer(block, np.uint8)
     n_lines, colons, commas = parse.count(text)
     label_ptr, ptr = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
@@ -228,13 +245,16 @@ def _parse(block: bytes, kind: _Kind, line: int) -> _Block:
         if found[parse.N_UNSURE] > len(unsure):
             unsure = np.empty(found[parse.N_UNSURE], np.int64)
         elif found[parse.N_UNSURE] > len(exact):
-            exact = np.array([_nearest(_token(block, at)) for at in unsure[: found[parse.N_UNSURE]]], np.float32)
+            exact = np.array(
+                [_nearest(_token(block, at).lstrip("+-")) for at in unsure[: found[parse.N_UNSURE]]], np.float32
+            )
         else:
             break
     if code != parse.OK:
-        raise _error(block, kind, line, code, int(found[parse.AT]))
+        return _Wrong(block, code, int(found[parse.AT]))
     rows, n_labels, n_values = (int(found[i]) for i in (parse.ROWS, parse.N_LABELS, parse.N_VALUES))
     return _Block(
+        n_lines,
         rows,
         int(found[parse.FILLED]),
         label_ptr[: rows + 1],
@@ -246,13 +266,13 @@ def _parse(block: bytes, kind: _Kind, line: int) -> _Block:
 
 
 def _token(block: bytes, at: int) -> str:
-    """The word that starts at `at`, without its sign."""
-    return block[at : block.index(b"\n", at)].split(None, 1)[0].decode(errors="replace").lstrip("+-")
+    """The word that starts at `at`."""
+    return block[at : block.index(b"\n", at)].split(None, 1)[0].decode(errors="replace")
 
 
 def _nearest(number: str) -> np.float32:
     """The float32 nearest to a decimal, ties to even; beyond the largest, infinity."""
-    exact = Fraction(number)
+    exact = Fraction(Decimal(number))  # Decimal takes any number of digits, Fraction only 4,300
     guess = np.float32(min(float(exact), float(np.finfo(np.float32).max)))
     best, even = np.float32(0), False
     distance: Fraction | None = None
@@ -269,9 +289,9 @@ def _above(number: np.float32) -> np.float32:
         return np.nextafter(number, np.float32(np.inf))
 
 
-def _error(block: bytes, kind: _Kind, first_line: int, code: int, at: int) -> DataError:
-    line = first_line + block.count(b"\n", 0, at)
-    token = _token(block, at)
+def _error(wrong: _Wrong, kind: _Kind, first_line: int) -> DataError:
+    line, code = first_line + wrong.block.count(b"\n", 0, wrong.at), wrong.code
+    token = _token(wrong.block, wrong.at)
     shown = repr(token if len(token) <= 40 else token[:40] + "…")
     number = token.split(":", 1)[-1]
     remedy = "Write rows as l1,l2 f:v f:v" if kind.with_labels else "Write rows as f:v f:v"

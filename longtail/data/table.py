@@ -40,10 +40,11 @@ _SEPARATORS = ("|", ";", ",")
 
 
 class Vocabulary:
-    """Label names numbered as they are met."""
+    """Label names numbered as they are met, and the separator between them, which both parts of a dataset share."""
 
-    def __init__(self) -> None:
+    def __init__(self, separator: str | None = None) -> None:
         self.place: dict[str, int] = {}
+        self.separator = separator
 
     def numbers(self, names: Sequence[str]) -> list[int]:
         place = self.place
@@ -71,7 +72,6 @@ def read_table(
     path: Path,
     text_column: str | Sequence[str] | None,
     labels_column: str | None,
-    separator: str | None,
     vocabulary: Vocabulary,
     *,
     require_labels: bool = True,
@@ -97,7 +97,7 @@ def read_table(
         at.append(number)
     if not texts:
         raise DataError("the table holds no rows", path=path, remedy="Check that it was written completely")
-    separator = separator or _sniff(held)
+    separator = vocabulary.separator = vocabulary.separator or _sniff(held)
     labels = LabelRows()
     for value, number in zip(held, at, strict=True):
         labels.append(vocabulary.numbers(_split(value, separator, path, number)))
@@ -164,7 +164,8 @@ def _csv(path: Path, delimiter: str | None, choose: Choose) -> Iterator[Row]:
 
 
 def _chain(head: str, rest: io.TextIOWrapper) -> Iterator[str]:
-    yield head
+    if head:
+        yield head
     yield from rest
 
 

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
     from longtail.data.dataset import Dataset
+    from longtail.data.text import TextVectorizer
 
 FORMATS = ("sparse", "npz", "json")
 _WRITTEN = re.compile(
     r"((train|test|lbl_X_Xf|filter_labels_train|filter_labels_test)\.txt|(trn|tst|lbl|trn_points|tst_points)\.json)(\.gz|\.xz|\.zst)?"
-    r"|((trn|tst)_[XY]|lbl_Z)\.npz|vectorizer"
+    r"|((trn|tst)_[XY]|lbl_Z|vectorizer)\.npz"
 )
 _PAIRS_AT_ONCE = 1 << 18
 
@@ -47,8 +48,8 @@ def write(
     ============  =====================================================================================================
 
     Names of labels (``lbl.json``), identifiers and texts of points (``trn_points.json``), the vectoriser
-    (``vectorizer/``) and pairs to ignore (``filter_labels_train.txt``) are written beside the matrices of a folder. A
-    file or folder appears under its name only when it is whole.
+    (``vectorizer.npz``) and pairs to ignore (``filter_labels_train.txt``) are written beside the matrices of a folder.
+    A file or folder appears under its name only when it is whole.
 
     Parameters
     ----------
@@ -88,11 +89,16 @@ def write(
         if dataset.test is not None:
             remedy = "Give a folder, or write dataset.test to a file of its own"
             raise DataError("one file cannot hold a training part and a test part", path=path, remedy=remedy)
-        with write_bytes(path) as stream:
-            _rows(stream, dataset.X, dataset.Y)
-        return path
-    with write_folder(path, _WRITTEN, overwrite) as folder:
-        _folder(folder, dataset, format, "" if compression is None else f".{compression}")
+    try:
+        if single:
+            with write_bytes(path) as stream:
+                _rows(stream, dataset.X, dataset.Y)
+        else:
+            with write_folder(path, _WRITTEN, overwrite) as folder:
+                _folder(folder, dataset, format, "" if compression is None else f".{compression}")
+    except OSError as error:
+        what = f"cannot be written ({error.strerror or error})"
+        raise DataError(what, path=path, remedy="Check the space left and the permissions") from error
     return path
 
 
@@ -127,7 +133,7 @@ def _folder(folder: Path, dataset: Dataset, format: str, ending: str) -> None:
             _lines(folder / f"{short}_points.json{ending}", _names(part))
         if part.ignore is not None:
             with write_bytes(folder / f"filter_labels_{long}.txt{ending}") as stream:
-                stream.writelines(b"%d %d\n" % (row, label) for row, label in part.ignore.tolist())
+                stream.write(b"".join(b"%d %d\n" % (row, label) for row, label in part.ignore.tolist()))
     if format == "npz" and dataset.Z is not None:
         _npz(folder / "lbl_Z.npz", dataset.Z)
     elif format == "sparse" and dataset.Z is not None:
@@ -136,7 +142,7 @@ def _folder(folder: Path, dataset: Dataset, format: str, ending: str) -> None:
     if format == "json" or dataset.label_ids is not None or dataset.label_names is not None:
         _lines(folder / f"lbl.json{ending}", _labels(dataset))
     if format != "json" and dataset.vectorizer is not None:
-        dataset.vectorizer.save(folder / "vectorizer")
+        _vectorizer(folder / "vectorizer.npz", dataset.vectorizer)
 
 
 def _npz(path: Path, A: csr_array | None) -> None:
@@ -145,6 +151,12 @@ def _npz(path: Path, A: csr_array | None) -> None:
 
     with write_bytes(path) as stream:
         save_npz(stream, A)  # numpy leaves a stream's name alone, so the file is called what we call it
+
+
+def _vectorizer(path: Path, vectorizer: TextVectorizer) -> None:
+    meta, arrays = vectorizer.to_arrays()
+    with write_bytes(path) as stream:
+        np.savez(stream, meta=np.frombuffer(orjson.dumps(meta), np.uint8), **arrays)  # type: ignore[arg-type]
 
 
 # JSON lines ---------------------------------------------------------------------------------------------------------

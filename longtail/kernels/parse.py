@@ -22,6 +22,7 @@ ROWS, FILLED, N_LABELS, N_VALUES, N_UNSURE, AT = range(6)
 
 _LOWEST, _HIGHEST = -65, 39  # m < 10^18: below the first every float32 is 0, from the second on none is finite
 _POWERS = np.array([float(f"1e{e}") for e in range(_LOWEST, _HIGHEST)])
+_FULL = 10**17  # digits beyond the 18th change m by less than the margin
 _MARGIN = 2.0**-50
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = (
     9, 10, 13, 32, 35, 43, 44, 45, 46, 48, 57, 58,
@@ -196,11 +197,10 @@ def parse_rows(
                 negative = text[i] == _MINUS
                 if negative or text[i] == _PLUS:
                     i += 1
-                m, digits, e, seen = np.int64(0), 0, np.int64(0), False
+                m, e, seen = np.int64(0), np.int64(0), False
                 while _ZERO <= text[i] <= _NINE:
-                    if digits < 18:
+                    if m < _FULL:
                         m = m * 10 + (np.int64(text[i]) - _ZERO)
-                        digits += m > 0
                     else:
                         e += 1
                     seen = True
@@ -208,9 +208,8 @@ def parse_rows(
                 if text[i] == _DOT:
                     i += 1
                     while _ZERO <= text[i] <= _NINE:
-                        if digits < 18:
+                        if m < _FULL:
                             m = m * 10 + (np.int64(text[i]) - _ZERO)
-                            digits += m > 0
                             e -= 1
                         seen = True
                         i += 1
@@ -221,7 +220,7 @@ def parse_rows(
                         i += 1
                     power, seen = np.int64(0), False
                     while _ZERO <= text[i] <= _NINE:
-                        power = min(power * 10 + (np.int64(text[i]) - _ZERO), 1 << 40)
+                        power = min(power * 10 + (np.int64(text[i]) - _ZERO), np.int64(1 << 40))
                         seen = True
                         i += 1
                     e += -power if down else power
