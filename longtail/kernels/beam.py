@@ -22,14 +22,14 @@ _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _chance(margin):  # type: ignore[no-untyped-def]
-    """The logistic function to about 1e-6, several times as fast as the library's exp: 2^-n times a polynomial."""
+def _chance(margin):
+    """The logistic function to about 1e-7, several times as fast as the library's exp: 2^-n times a polynomial."""
     z = -abs(margin)
     if z < np.float32(-80.0):
         z = np.float32(-80.0)
     t = z * np.float32(-1.4426950408889634)
-    n = int(t)
-    r = (np.float32(n) - t) * np.float32(0.6931471805599453)  # in (-ln 2, 0]
+    n = int(t + np.float32(0.5))
+    r = (np.float32(n) - t) * np.float32(0.6931471805599453)  # within half of ln 2 of zero
     e = np.float32(1 / 120) + r * np.float32(1 / 720)
     e = np.float32(1 / 6) + r * (np.float32(1 / 24) + r * e)
     e = np.float32(1.0) + r * (np.float32(1.0) + r * (np.float32(0.5) + r * e))
@@ -38,7 +38,7 @@ def _chance(margin):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _keep_best(items, values, n, k):  # type: ignore[no-untyped-def]
+def _keep_best(items, values, n, k):
     """Move the k highest of the first n values (ties: the smaller item) to the front, in no order. Returns how many."""
     if n <= k:
         return n
@@ -67,7 +67,7 @@ def _keep_best(items, values, n, k):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _sort_descending(items, values, n):  # type: ignore[no-untyped-def]
+def _sort_descending(items, values, n):
     """Insertion sort of the first n, highest value first, ties by the smaller item; n is a beam or a k, so small."""
     for a in range(1, n):
         value, item = values[a], items[a]
@@ -81,7 +81,7 @@ def _sort_descending(items, values, n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _first_at_least(nodes, lo, hi, wanted):  # type: ignore[no-untyped-def]
+def _first_at_least(nodes, lo, hi, wanted):
     while lo < hi:
         middle = (lo + hi) >> 1
         if nodes[middle] < wanted:
@@ -92,20 +92,20 @@ def _first_at_least(nodes, lo, hi, wanted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _whole_rows(x_idx, x_val, begin, end, ptr, nodes, values, scores):  # type: ignore[no-untyped-def]
+def _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores):
     for p in range(begin, end):
         f = x_idx[p]
-        v = x_val[p]
+        v = x_val[p] * scale
         for q in range(ptr[f], ptr[f + 1]):
             scores[nodes[q]] += v * values[q]
 
 
 @njit(cache=True, nogil=True)
-def _masked_rows(x_idx, x_val, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores):  # type: ignore[no-untyped-def]
+def _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores):
     """`groups` in ascending order, so that each search starts where the last one ended."""
     for p in range(begin, end):
         f = x_idx[p]
-        v = x_val[p]
+        v = x_val[p] * scale
         q = ptr[f]
         stop = ptr[f + 1]
         for g in range(n_groups):
@@ -118,8 +118,23 @@ def _masked_rows(x_idx, x_val, begin, end, ptr, nodes, values, groups, n_groups,
 
 @njit(cache=True, nogil=True)
 def search_tree(
-    x_idx, x_val, begin, end, ptr, nodes, values, bias, child_ptr, level_ptr, width, slope, scores, items, chances
-):  # type: ignore[no-untyped-def]
+    x_idx,
+    x_val,
+    scale,
+    begin,
+    end,
+    ptr,
+    nodes,
+    values,
+    bias,
+    child_ptr,
+    level_ptr,
+    width,
+    slope,
+    scores,
+    items,
+    chances,
+):
     """One point through one tree. Leaves the last level's candidates in items (nodes) and chances; returns their number.
 
     scores : scratch, one a node. items, chances : scratch for the candidates of one level.
@@ -131,7 +146,7 @@ def search_tree(
     whole = depth == 1 or work <= (end - begin) * (depth - 1) * width * _BISECTION
     if whole:
         scores[: bias.shape[0]] = bias
-        _whole_rows(x_idx, x_val, begin, end, ptr, nodes, values, scores)
+        _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores)
     groups = np.empty(width, np.int32)
     group_chance = np.empty(width, np.float64)
     groups[0] = 0
@@ -143,7 +158,7 @@ def search_tree(
             for g in range(n_groups):
                 for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
                     scores[node] = bias[node]
-            _masked_rows(x_idx, x_val, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores)
+            _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores)
         n = 0
         for g in range(n_groups):
             for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
@@ -167,31 +182,38 @@ def search_tree(
 @njit(cache=True, nogil=True)
 def search(
     x_ptr, x_idx, x_val, first, last, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
-    node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores, out_n,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores, out_n,
+):  # fmt: skip
     """Rows first..last of a batch through all trees; a label's score is the mean of its chances over the trees.
 
     ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels begin in the
     arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin: unlike the
     squared-hinge transform it has no ties, and it ranked better on held-out points of every data set tried.
-    total : scratch of L zeros, zeros again at the end.
+    unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
     """
     n_trees = ptr.shape[0]
     tiny, most = 1e-30, 1.0 - 2.0**-23
     for row in range(first, last):
         begin, end = x_ptr[row], x_ptr[row + 1]
+        scale = np.float32(1.0)
+        if unit:
+            square = np.float32(0.0)
+            for p in range(begin, end):
+                square += x_val[p] * x_val[p]
+            if square > 0:
+                scale = np.float32(1.0) / np.sqrt(square)
         touched = 0
         for t in range(n_trees):
             tree_levels = level_ptr[level_at[t] : level_at[t + 1]]
             n = search_tree(
-                x_idx, x_val, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
+                x_idx, x_val, scale, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
                 child_ptr[group_at[t] : group_at[t + 1]], tree_levels, width, slope, scores, items[touched:], chances[touched:],
             )  # fmt: skip
             first_label = label_at[t] - tree_levels[-2]
             if n_trees == 1:
-                touched = _keep_best(items, chances, n, k)
-                for a in range(touched):
+                for a in range(n):
                     items[a] = labels[first_label + items[a]]
+                touched = _keep_best(items, chances, n, k)
             else:
                 kept = touched
                 for a in range(touched, touched + n):
@@ -199,7 +221,7 @@ def search(
                     if total[label] == 0.0:
                         items[kept] = label
                         kept += 1
-                    total[label] += chances[a]
+                    total[label] += chances[a] + 1e-300  # never zero: that marks a label not met yet
                 touched = kept
         if n_trees > 1:
             for a in range(touched):
@@ -217,8 +239,8 @@ def search(
 @njit(cache=True, nogil=True)
 def search_point(
     x_idx, x_val, n_features, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
-    node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+    node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores,
+):  # fmt: skip
     """One point through all trees; returns how many labels, or -1 where the point has a feature that cannot be."""
     for p in range(x_idx.shape[0]):
         if x_idx[p] < 0 or x_idx[p] >= n_features or not np.isfinite(x_val[p]):
@@ -229,6 +251,6 @@ def search_point(
     count = np.empty(1, np.int32)
     search(
         x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
-        node_at, group_at, level_at, label_at, width, slope, k, scores, items, chances, total, out_labels, out_scores, count,
+        node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores, count,
     )  # fmt: skip
     return count[0]

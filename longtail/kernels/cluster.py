@@ -12,7 +12,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def label_centroids(point_ptr, points, indptr, indices, data, first, last, width, n_features):  # type: ignore[no-untyped-def]
+def label_centroids(point_ptr, points, indptr, indices, data, first, last, width, n_features):
     """Mean feature vector of each label's points, cut to its `width` strongest features, unit length.
 
     point_ptr, points : labels x points. Returns (ptr, indices, values) of labels first..last.
@@ -68,7 +68,7 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def two_means(indptr, indices, data, n_features, eps, max_iter, seed):  # type: ignore[no-untyped-def]
+def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
     """Balanced halving: an order of the rows whose first half (the larger by one if odd) and second half are the clusters.
 
     Two-means on the sphere with equal halves: sort by the difference of the two similarities and cut in the middle; stop
@@ -119,7 +119,7 @@ def two_means(indptr, indices, data, n_features, eps, max_iter, seed):  # type: 
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def assign(indptr, indices, data, first, last, centroids, nearest, similarity):  # type: ignore[no-untyped-def]
+def assign(indptr, indices, data, first, last, centroids, nearest, similarity):
     """Nearest centroid of rows first..last; centroids (D, k), so that one walk over a row serves all k."""
     k = centroids.shape[1]
     score = np.empty(k, np.float32)
@@ -139,7 +139,7 @@ def assign(indptr, indices, data, first, last, centroids, nearest, similarity): 
 
 
 @njit(cache=True, nogil=True)
-def recentre(indptr, indices, data, nearest, centroids):  # type: ignore[no-untyped-def]
+def recentre(indptr, indices, data, nearest, centroids):
     """Centroids as the unit-length sums of their members."""
     centroids[:] = 0.0
     for i in range(indptr.shape[0] - 1):

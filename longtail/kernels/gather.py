@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def gather_rows(indptr, indices, data, rows, place):  # type: ignore[no-untyped-def]
+def gather_rows(indptr, indices, data, rows, place):
     """The chosen rows as a CSR over only the features that occur in them.
 
     `place` is scratch of D entries, all -1, and is left so. Returns indptr, indices, data, |x|^2 + 1, and the features.
@@ -45,7 +45,7 @@ def gather_rows(indptr, indices, data, rows, place):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, nogil=True)
-def fill_signs(point_ptr, points, first, last, where, signs):  # type: ignore[no-untyped-def]
+def fill_signs(point_ptr, points, first, last, where, signs):
     """Set signs[i, j] to +1 where point i belongs to node first + j; `where` maps a point to its local row."""
     signs[:] = -1.0
     for node in range(first, last):
@@ -54,7 +54,7 @@ def fill_signs(point_ptr, points, first, last, where, signs):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def prune(weights, features, n_lanes, threshold):  # type: ignore[no-untyped-def]
+def prune(weights, features, n_lanes, threshold):
     """Weights of magnitude `threshold` or more, as (feature, lane, value), and the biases."""
     d = weights.shape[0] - 1
     count = 0
@@ -76,14 +76,14 @@ def prune(weights, features, n_lanes, threshold):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def count_features(feature, counts):  # type: ignore[no-untyped-def]
+def count_features(feature, counts):
     """Add the number of weights of each feature to `counts`."""
     for f in feature:
         counts[f] += 1
 
 
 @njit(cache=True, nogil=True)
-def scatter(feature, lane, value, first_node, cursor, node_out, value_out):  # type: ignore[no-untyped-def]
+def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
     """Append (node, value) to each feature's row; called in the order of nodes, so rows come out sorted by node."""
     for p in range(feature.shape[0]):
         slot = cursor[feature[p]]
@@ -93,7 +93,7 @@ def scatter(feature, lane, value, first_node, cursor, node_out, value_out):  # t
 
 
 @njit(cache=True, nogil=True)
-def lift(row_ptr, nodes, parent, n_parents):  # type: ignore[no-untyped-def]
+def lift(row_ptr, nodes, parent, n_parents):
     """Points x nodes to points x parents: each node replaced by its parent, once a point. Returns (ptr, parents)."""
     n = row_ptr.shape[0] - 1
     seen = np.full(n_parents, -1, np.int64)
@@ -113,7 +113,7 @@ def lift(row_ptr, nodes, parent, n_parents):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def invert(row_ptr, nodes, n_nodes):  # type: ignore[no-untyped-def]
+def invert(row_ptr, nodes, n_nodes):
     """Points x nodes (CSR pattern) to nodes x points."""
     out_ptr = np.zeros(n_nodes + 1, np.int64)
     for node in nodes:

@@ -21,132 +21,151 @@ import numpy as np
 from numba import njit
 
 LANES = 8
-_SHIFT_A, _SHIFT_B, _SHIFT_C, _SHIFT_D = np.uint64(13), np.uint64(7), np.uint64(17), np.uint64(11)
+_0, _1, _2, _3, _4, _5, _6, _7 = (np.uint64(j) for j in range(LANES))
+_LANES = np.uint64(LANES)
+_11, _13, _17 = np.uint64(11), np.uint64(13), np.uint64(17)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _next(state: np.uint64) -> np.uint64:
+def _next(state):
     """One step of a xorshift generator: enough randomness for a visiting order, at the cost of three shifts."""
-    state ^= state << _SHIFT_A
-    state ^= state >> _SHIFT_B
-    state ^= state << _SHIFT_C
+    state ^= state << _13
+    state ^= state >> _7
+    state ^= state << _17
     return state
 
 
 @njit(cache=True, nogil=True)
-def _shuffle(order: np.ndarray, state: np.uint64) -> np.uint64:
+def _shuffle(order, state):
+    """Reorder at random; passes in one fixed order converge several times as slowly."""
     for a in range(order.shape[0] - 1, 0, -1):
         state = _next(state)
-        b = int((state >> _SHIFT_D) % np.uint64(a + 1))
+        b = int((state >> _11) % np.uint64(a + 1))
         order[a], order[b] = order[b], order[a]
     return state
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):  # type: ignore[no-untyped-def]
+def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):
     """One pass over all points for eight problems; leaves each problem's largest violation in `gap`.
 
-    indptr, indices, data : points as CSR; norms : |x|^2 + 1 (bias) + damp; signs, beta : (n, 8); weights : (d + 1, 8).
+    indptr, indices, data : points as CSR; norms : |x|^2 + 1 (bias) + damp; signs, beta : (n, 8); weights : flat (d + 1) * 8.
+    The eight sums are spelt out, and unsigned indices spare the check for negative ones: this is what the compiler turns
+    into one vector instruction a feature.
     """
-    bias = weights.shape[0] - 1
-    score = np.empty(LANES, np.float32)
+    bias = np.uint64(weights.shape[0]) - _LANES
     step = np.empty(LANES, np.float32)
     gap[:] = 0.0
     for i in order:
-        for j in range(LANES):
-            score[j] = weights[bias, j]
-        for p in range(indptr[i], indptr[i + 1]):
-            f = indices[p]
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        s0, s1, s2, s3 = weights[bias], weights[bias + _1], weights[bias + _2], weights[bias + _3]
+        s4, s5, s6, s7 = weights[bias + _4], weights[bias + _5], weights[bias + _6], weights[bias + _7]
+        for p in range(begin, end):
+            f = np.uint64(indices[p]) * _LANES
             v = data[p]
-            for j in range(LANES):
-                score[j] += v * weights[f, j]
+            s0 += v * weights[f]
+            s1 += v * weights[f + _1]
+            s2 += v * weights[f + _2]
+            s3 += v * weights[f + _3]
+            s4 += v * weights[f + _4]
+            s5 += v * weights[f + _5]
+            s6 += v * weights[f + _6]
+            s7 += v * weights[f + _7]
+        step[0], step[1], step[2], step[3], step[4], step[5], step[6], step[7] = s0, s1, s2, s3, s4, s5, s6, s7
         inverse = np.float32(1.0) / norms[i]
-        moved = 0
+        moved = np.float32(0.0)
         for j in range(LANES):
             y = signs[i, j]
             old = beta[i, j]
-            slope = score[j] - y + damp * old
-            new = old - slope * inverse
-            if new * y < 0:
-                new = np.float32(0.0)
+            new = old - (step[j] - y + damp * old) * inverse
+            new = new if new * y > 0 else np.float32(0.0)
+            beta[i, j] = new
             change = new - old
             step[j] = change
-            gap[j] = max(gap[j], abs(change) * norms[i])
-            moved += change != 0
-            beta[i, j] = new
-        if moved:
-            for j in range(LANES):
-                weights[bias, j] += step[j]
-            for p in range(indptr[i], indptr[i + 1]):
-                f = indices[p]
+            size = abs(change) * norms[i]
+            moved += size
+            gap[j] = max(gap[j], size)
+        if moved > 0:
+            s0, s1, s2, s3, s4, s5, s6, s7 = step[0], step[1], step[2], step[3], step[4], step[5], step[6], step[7]
+            weights[bias] += s0
+            weights[bias + _1] += s1
+            weights[bias + _2] += s2
+            weights[bias + _3] += s3
+            weights[bias + _4] += s4
+            weights[bias + _5] += s5
+            weights[bias + _6] += s6
+            weights[bias + _7] += s7
+            for p in range(begin, end):
+                f = np.uint64(indices[p]) * _LANES
                 v = data[p]
-                for j in range(LANES):
-                    weights[f, j] += v * step[j]
+                weights[f] += v * s0
+                weights[f + _1] += v * s1
+                weights[f + _2] += v * s2
+                weights[f + _3] += v * s3
+                weights[f + _4] += v * s4
+                weights[f + _5] += v * s5
+                weights[f + _6] += v * s6
+                weights[f + _7] += v * s7
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active, state):  # type: ignore[no-untyped-def]
-    """One pass over the `active` points of one problem, in random order.
+def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active):
+    """One pass over the `active` points of one problem.
 
-    Points whose beta has become zero and that lie safely outside the margin are left out of later passes.
-    Returns how many points stay active, the largest violation met, and the generator's state.
+    Points whose beta is zero and that lie safely outside the margin are left out of later passes.
+    Returns how many points stay active (moved to the front, in order) and the largest violation met.
     """
     bias = weights.shape[0] - 1
     gap = np.float32(0.0)
-    stay = active.shape[0]
-    a = 0
-    while a < stay:
-        state = _next(state)
-        b = a + int((state >> _SHIFT_D) % np.uint64(stay - a))
-        i = active[b]
-        active[b] = active[a]
-        active[a] = i
+    stay = 0
+    for i in active:
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
         score = weights[bias]
-        for p in range(indptr[i], indptr[i + 1]):
-            score += data[p] * weights[indices[p]]
+        for p in range(begin, end):
+            score += data[p] * weights[np.uint64(indices[p])]
         y = sign[i]
         old = beta[i]
         slope = score - y + damp * old
         if old == 0.0 and slope * y > 0:
-            stay -= 1
-            active[a] = active[stay]
-            active[stay] = i
             continue
+        active[stay] = i
+        stay += 1
         new = old - slope / norms[i]
-        if new * y < 0:
-            new = np.float32(0.0)
+        new = new if new * y > 0 else np.float32(0.0)
         change = new - old
-        gap = max(gap, abs(change) * norms[i])
         if change != 0.0:
+            gap = max(gap, abs(change) * norms[i])
             beta[i] = new
             weights[bias] += change
-            for p in range(indptr[i], indptr[i + 1]):
-                weights[indices[p]] += data[p] * change
-        a += 1
-    return stay, gap, state
+            for p in range(begin, end):
+                weights[np.uint64(indices[p])] += data[p] * change
+    return stay, gap
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed, weights):  # type: ignore[no-untyped-def]
-    """Solve eight problems; `weights` (d + 1, 8) comes in as zeros and goes out solved.
+def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed):
+    """Solve eight problems; returns their weights (d + 1, 8).
 
     norms : |x|^2 + 1. At most `rounds` full passes, at most `passes` refining passes after each but the last.
     """
     n = indptr.shape[0] - 1
+    d1 = indices.max() + 2 if len(indices) else 1
+    weights = np.zeros((d1, LANES), np.float32)
+    flat = weights.reshape(-1)
     damp = np.float32(0.5 / cost)
     norms = norms + damp
-    order = np.arange(n)
     beta = np.zeros((n, LANES), np.float32)
     gap = np.empty(LANES, np.float32)
+    order = np.arange(n).astype(np.int32)
+    active = np.empty(n, np.int32)
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
-    active = np.empty(n, np.int64)
-    one_weights = np.empty(weights.shape[0], np.float32)
+    one_weights = np.empty(d1, np.float32)
     one_beta = np.empty(n, np.float32)
     one_sign = np.empty(n, np.float32)
-    for _ in range(rounds):
+    for turn in range(rounds):
         state = _shuffle(order, state)
-        lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap)
-        if gap.max() <= tolerance:
+        lockstep_pass(indptr, indices, data, norms, signs, damp, order, flat, beta, gap)
+        if turn == rounds - 1 or gap.max() <= tolerance:
             break
         for j in range(LANES):
             if gap[j] <= tolerance:
@@ -160,27 +179,30 @@ def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, 
                     stay += 1
             one_weights[:] = weights[:, j]
             for _ in range(passes):
-                stay, worst, state = refine_pass(
-                    indptr, indices, data, norms, one_sign, damp, one_weights, one_beta, active[:stay], state
+                state = _shuffle(active[:stay], state)
+                stay, worst = refine_pass(
+                    indptr, indices, data, norms, one_sign, damp, one_weights, one_beta, active[:stay]
                 )
                 if worst <= tolerance:
                     break
             weights[:, j] = one_weights
             beta[:, j] = one_beta
+    return weights
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed, weights):  # type: ignore[no-untyped-def]
+def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed):
     """As :func:`squared_hinge` for the logistic loss, whose dual variables are never zero: one problem at a time.
 
     Each coordinate, alpha in (0, C), is moved by a few Newton steps on
     1/2 q z^2 + margin z + (alpha + z) log(alpha + z) + (C - alpha - z) log(C - alpha - z).
     """
     n = indptr.shape[0] - 1
-    bias = weights.shape[0] - 1
+    bias = indices.max() + 1 if len(indices) else 0
+    weights = np.zeros((bias + 1, LANES), np.float32)
+    w = np.empty(bias + 1, np.float32)
     order = np.arange(n)
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
-    w = np.empty(weights.shape[0], np.float32)
     alpha = np.empty(n, np.float64)
     for j in range(signs.shape[1]):
         start = min(0.001 * cost, 1e-8)  # where Yu et al. start every coordinate
@@ -224,3 +246,4 @@ def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passe
             if worst <= tolerance:
                 break
         weights[:, j] = w
+    return weights

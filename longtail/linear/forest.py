@@ -39,6 +39,12 @@ class Forest:
             setattr(self, entry.name, array)
         self._scratch = threading.local()
 
+    def __getstate__(self) -> dict[str, np.ndarray]:
+        return self.arrays()
+
+    def __setstate__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.__init__(**arrays)  # type: ignore[misc]
+
     @classmethod
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
         """Lay trained trees out side by side."""
@@ -92,7 +98,7 @@ class Forest:
 
     def search(
         self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
-        n_labels: int, k: int, width: int, slope: float,
+        n_labels: int, k: int, width: int, slope: float, unit: bool,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         """Best labels of rows first..last: labels and scores (rows, k) and how many of them count."""
         labels = np.empty((last - first, k), np.int32)
@@ -101,31 +107,33 @@ class Forest:
         beam.search(
             x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
             self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
-            np.float32(slope), k, *self._buffers(n_labels, width), labels, scores, counts,
+            np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
         )  # fmt: skip
         return labels, scores, counts
 
     def search_point(
-        self, x_idx: np.ndarray, x_val: np.ndarray, n_labels: int, k: int, width: int, slope: float
+        self, x_idx: np.ndarray, x_val: np.ndarray, n_labels: int, k: int, width: int, slope: float, unit: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         count = beam.search_point(
             x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
             self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
-            np.float32(slope), k, *self._buffers(n_labels, width), labels, scores,
+            np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
         )  # fmt: skip
         return None if count < 0 else (labels[0, :count], scores[0, :count])
 
-    def predict(self, X: csr_array, n_labels: int, k: int, width: int, slope: float, n_jobs: int | None) -> csr_array:
+    def predict(
+        self, X: csr_array, n_labels: int, k: int, width: int, slope: float, unit: bool, n_jobs: int | None
+    ) -> csr_array:
         """Best labels of every row as CSR."""
         n = X.shape[0]
         jobs = 1 if n < 64 else n_jobs
 
         def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope)
+            return self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope, unit)
 
-        parts = pool.run(work, pool.blocks(n, jobs), jobs)
+        parts = pool.run(work, pool.blocks(n, jobs) or [(0, 0)], jobs)
         if len(parts) == 1:
             labels, scores, counts = parts[0]
         else:

@@ -7,12 +7,12 @@ negatives the other points of the parent. Only the features of the parent's poin
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail import progress
 from longtail.kernels import gather, pool, solve
 from longtail.linear.tree import LabelTree
 
@@ -40,7 +40,7 @@ class SolverSettings:
     loss: str = "squared_hinge"
     cost: float = 1.0
     tolerance: float = 0.1
-    rounds: int = 4
+    rounds: int = 6
     passes: int = 3
     threshold: float = 0.1
 
@@ -74,15 +74,8 @@ def train(
     settings: SolverSettings,
     n_jobs: int | None = None,
     seed: int = 0,
-    progress: Callable[[float], None] | None = None,
 ) -> list[TreeWeights]:
-    """Train all nodes of all trees.
-
-    Parameters
-    ----------
-    progress : callable, optional
-        Called with the share of the work done since the last call.
-    """
+    """Train all nodes of all trees."""
     tasks = [task for number, tree in enumerate(trees) for task in _tasks(number, tree, X, Y, pool.cores(n_jobs))]
     total = sum(task.work for task in tasks) or 1.0
     scratch = threading.local()
@@ -92,12 +85,12 @@ def train(
             scratch.place = np.full(X.shape[1], -1, np.int32)
             scratch.where = np.empty(X.shape[0], np.int32)
         found = _solve(task, X, settings, seed, scratch.place, scratch.where)
-        if progress is not None:
-            progress(task.work / total)
+        done(task.work / total)
         return found
 
     tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
-    results = pool.run(work, tasks, n_jobs)
+    with progress.stage("training nodes") as done:
+        results = pool.run(work, tasks, n_jobs)
     found: list[list[tuple[int, tuple[np.ndarray, ...]]]] = [[] for _ in trees]
     for task, result in zip(tasks, results, strict=True):
         found[task.tree] += result
@@ -148,11 +141,18 @@ def _solve(
     for first in range(task.first, task.last, solve.LANES):
         last = min(first + solve.LANES, task.last)
         gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
-        weights = np.zeros((len(features) + 1, solve.LANES), np.float32)
-        _SOLVERS[settings.loss](
-            indptr, indices, data, norms, signs, settings.cost, settings.tolerance, settings.rounds, settings.passes,
-            seed + first, weights,
-        )  # fmt: skip
+        weights = _SOLVERS[settings.loss](
+            indptr,
+            indices,
+            data,
+            norms,
+            signs,
+            settings.cost,
+            settings.tolerance,
+            settings.rounds,
+            settings.passes,
+            seed + first,
+        )
         found.append((task.offset + first, gather.prune(weights, features, last - first, settings.threshold)))
     return found
 

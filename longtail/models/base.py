@@ -52,6 +52,9 @@ class Ranker(Params):
             holds out a part of the training points.
         """
         X = check_features(X)
+        if 0 in X.shape:
+            which = "sample" if X.shape[0] == 0 else "feature"
+            raise DataError(f"X has 0 {which}(s) (shape={X.shape}) while a minimum of 1 is required.")
         Y = check_labels(Y, X.shape[0])
         Z = None if label_features is None else self._check_label_features(label_features, X, Y)
         if validation is not None:

@@ -24,6 +24,8 @@ class DiSMEC(LabelTreeRanker):
         Stop a solve when no dual gradient is larger.
     threshold : float
         Drop weights of smaller magnitude.
+    normalize : bool
+        Scale points to length 1 first, so that `cost` means the same for any features.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int
@@ -38,6 +40,7 @@ class DiSMEC(LabelTreeRanker):
         cost: float = 1.0,
         tolerance: float = 0.1,
         threshold: float = 0.01,
+        normalize: bool = True,
         n_jobs: int | None = None,
         random_state: int = 0,
     ) -> None:
@@ -45,5 +48,6 @@ class DiSMEC(LabelTreeRanker):
         self.cost = cost
         self.tolerance = tolerance
         self.threshold = threshold
+        self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state

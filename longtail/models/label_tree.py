@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail import progress
 from longtail.errors import SettingsError
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest
@@ -26,6 +27,7 @@ class LabelTreeRanker(Ranker):
     cost: float
     tolerance: float
     threshold: float
+    normalize: bool
     beam: int
     n_jobs: int | None
     random_state: int
@@ -50,8 +52,11 @@ class LabelTreeRanker(Ranker):
 
     def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
         self._check_settings()
+        if self.normalize:
+            X = unit_rows(X)
         labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
-        trees = self._plant(X, Y, labels)
+        with progress.stage("grouping labels"):
+            trees = self._plant(X, Y, labels)
         settings = SolverSettings(self.loss, self.cost, self.tolerance, threshold=self.threshold)
         self.forest_ = Forest.join(trees, train(trees, X, Y, settings, self.n_jobs, self.random_state))
 
@@ -67,13 +72,25 @@ class LabelTreeRanker(Ranker):
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.n_jobs)
+        return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize, self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        return self.forest_.search_point(indices, values, self.n_labels_, k, self.beam, SLOPES[self.loss])
+        return self.forest_.search_point(
+            indices, values, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize
+        )
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {}, self.forest_.arrays(), {}
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.forest_ = Forest(**arrays)
+
+
+def unit_rows(X: csr_array) -> csr_array:
+    """Rows scaled to length 1; the matrix itself where they are so already, as TF-IDF is."""
+    lengths = np.sqrt(np.add.reduceat(np.append(X.data * X.data, 0), X.indptr[:-1])) if X.nnz else np.ones(X.shape[0])
+    counts = np.diff(X.indptr)
+    lengths = np.where((counts > 0) & (lengths > 0), lengths, 1.0)
+    if np.abs(lengths - 1).max() < 1e-4:
+        return X
+    return csr_array((X.data / np.repeat(lengths, counts).astype(np.float32), X.indices, X.indptr), shape=X.shape)

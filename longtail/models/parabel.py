@@ -31,6 +31,8 @@ class Parabel(LabelTreeRanker):
         Stop a solve when no dual gradient is larger.
     threshold : float
         Drop weights of smaller magnitude; larger is smaller on disk and faster.
+    normalize : bool
+        Scale points to length 1 first, so that `cost` means the same for any features.
     beam : int
         Nodes kept a level at prediction.
     n_jobs : int, optional
@@ -51,6 +53,7 @@ class Parabel(LabelTreeRanker):
         cost: float = 1.0,
         tolerance: float = 0.1,
         threshold: float = 0.1,
+        normalize: bool = True,
         beam: int = 10,
         n_jobs: int | None = None,
         random_state: int = 0,
@@ -62,6 +65,7 @@ class Parabel(LabelTreeRanker):
         self.cost = cost
         self.tolerance = tolerance
         self.threshold = threshold
+        self.normalize = normalize
         self.beam = beam
         self.n_jobs = n_jobs
         self.random_state = random_state

@@ -1,0 +1,107 @@
+"""The linear rankers: the contract, their settings, and what the papers say of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import longtail
+from longtail.errors import SettingsError
+from longtail.metrics import evaluate
+from longtail.models.base import Ranker
+from longtail.models.bonsai import Bonsai
+from longtail.models.dismec import DiSMEC
+from longtail.models.parabel import Parabel
+from tests.contract import RankerContract, toy
+
+
+class TestParabel(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Parabel(**{"max_leaf": 4, **params})  # type: ignore[arg-type]
+
+
+class TestParabelOfHigherArity(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Parabel(**{"max_leaf": 2, "arity": 4, "n_trees": 1, **params})  # type: ignore[arg-type]
+
+
+class TestParabelLogistic(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Parabel(**{"max_leaf": 6, "loss": "logistic", "cost": 10.0, **params})  # type: ignore[arg-type]
+
+
+class TestBonsai(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Bonsai(**{"arity": 5, "max_leaf": 3, **params})  # type: ignore[arg-type]
+
+
+class TestDiSMEC(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return DiSMEC(**params)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": "hinge"}, "choose one of squared_hinge, logistic"),
+        ({"n_trees": 0}, "n_trees is 0"),
+        ({"beam": 1.5}, "beam is 1.5"),
+        ({"cost": -1.0}, "cost is -1.0"),
+        ({"threshold": -0.1}, "threshold is -0.1"),
+        ({"arity": 6}, "power of two"),
+        ({"arity": 1}, "from 2"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
+    X, Y, _ = toy()
+    with pytest.raises(SettingsError, match=message):
+        Parabel(**settings).fit(X, Y)  # type: ignore[arg-type]
+
+
+def test_threads_do_not_change_the_model() -> None:
+    X, Y, _ = toy()
+    one, two = (Bonsai(arity=5, max_leaf=3, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.predict(X).toarray(), two.predict(X).toarray())
+
+
+def test_seeds_give_different_trees() -> None:
+    X, Y, _ = toy()
+    one, two = (Parabel(max_leaf=3, n_trees=1, random_state=seed).fit(X, Y) for seed in (0, 1))
+    assert one.forest_.labels.tolist() != two.forest_.labels.tolist()
+
+
+def test_a_wide_beam_equals_the_exhaustive_product_of_chances() -> None:
+    X, Y, _ = toy()
+    model = Parabel(max_leaf=3, n_trees=1, beam=64).fit(X, Y)
+    forest, scores = model.forest_, model.predict(X, 24).toarray()
+    dense = np.zeros((X.shape[1], len(forest.bias)))
+    for f in range(X.shape[1]):
+        span = slice(forest.ptr[0, f], forest.ptr[0, f + 1])
+        dense[f, forest.nodes[span]] = forest.values[span]
+    chance = 1 / (1 + np.exp(-4 * (X @ dense + forest.bias)))  # (N, nodes)
+    group = np.repeat(np.arange(len(forest.child_ptr) - 1), np.diff(forest.child_ptr))
+    for node in range(len(forest.bias)):  # parents come before their children
+        if group[node] > 0:
+            chance[:, node] *= chance[:, group[node] - 1]
+    expected = np.zeros_like(scores)
+    expected[:, forest.labels] = chance[:, forest.level_ptr[-2] :]
+    np.testing.assert_allclose(scores, np.minimum(expected, 1 - 2.0**-23), rtol=2e-5)
+
+
+def test_the_trees_of_real_data_reach_their_known_accuracy(shared_data) -> None:  # type: ignore[no-untyped-def]
+    data = longtail.read(shared_data("bibtex"))
+    scores = Bonsai(n_trees=1).fit(data.X, data.Y).predict(data.test.X, 5)
+    measured = evaluate(data.test.Y, scores, train_Y=data.Y)
+    assert measured["P@1"] > 62.5
+    assert measured["P@5"] > 27.5
+    assert measured["PSP@5"] > 56.0
+
+
+def test_grid_search_of_scikit_learn_runs() -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    X, Y, _ = toy()
+    search = GridSearchCV(Parabel(max_leaf=4, n_trees=1), {"cost": [0.01, 1.0]}, cv=2, refit=False)
+    search.fit(X, Y)
+    assert search.best_score_ > 0.8
