@@ -63,9 +63,10 @@ def convert(
     if json:
         common.emit(facts)
     else:
+        features = "" if read.X is None else f"{read.n_features:,} features, "
         parts = f"{read.n_points:,} points" + (f" and {read.test.n_points:,} to test" if read.test else "")
         common.out.print(
-            f"{target}: {parts}, {read.n_features:,} features, {read.n_labels:,} labels",
+            f"{target}: {parts}, {features}{read.n_labels:,} labels",
             markup=False,
             highlight=False,
             soft_wrap=True,
