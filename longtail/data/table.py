@@ -37,6 +37,7 @@ LABELS_NAMES = (
 )
 ID_NAMES = ("uid", "id")
 _SEPARATORS = ("|", ";", ",")
+_LISTS = "[…]"  # stands for a separator where each string is a list
 
 
 class Vocabulary:
@@ -85,14 +86,17 @@ def read_table(
 
     texts: list[str] = []
     ids: list[str | None] = []
-    held: list[Any] = []
+    held: list[
+        str | array[int]
+    ] = []  # strings wait until all are seen, for their separator; lists are numbered at once
     at = array("q")
     for number, row in _rows(path, choose):
         columns_of = chosen[0]
         n_texts = len(columns_of.texts)
         parts = [_text(v, c, path, number) for v, c in zip(row, columns_of.texts, strict=False) if v is not None]
         texts.append("\n".join(part for part in parts if part))
-        held.append(row[n_texts] if columns_of.labels else None)
+        cell = row[n_texts] if columns_of.labels else None
+        held.append(cell if isinstance(cell, str) else array("i", vocabulary.numbers(_listed(cell, path, number))))
         ids.append(None if columns_of.ids is None or row[-1] is None else str(row[-1]))
         at.append(number)
     if not texts:
@@ -100,7 +104,10 @@ def read_table(
     separator = vocabulary.separator = vocabulary.separator or _sniff(held)
     labels = LabelRows()
     for value, number in zip(held, at, strict=True):
-        labels.append(vocabulary.numbers(_split(value, separator, path, number)))
+        if isinstance(value, str):
+            labels.append(vocabulary.numbers(_split(value, separator, path, number)))
+        else:
+            labels.append(value)
     return Dataset(X=None, Y=labels.matrix(len(vocabulary.place)), ids=names_or_places(ids), texts=texts)
 
 
@@ -221,7 +228,8 @@ def _choose(
                 line=1,
                 remedy=f"Name it with {kind}_column; the columns present are {shown}",
             )
-    return _Chosen(texts, labels, next((plain[name] for name in ID_NAMES if name in plain), None))
+    ids = (plain[name] for name in ID_NAMES if name in plain)
+    return _Chosen(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
 
 
 def _text(value: Any, column: str, path: Path, number: int) -> str:
@@ -232,26 +240,26 @@ def _text(value: Any, column: str, path: Path, number: int) -> str:
     )
 
 
-def _sniff(held: list[Any]) -> str | None:
+def _sniff(held: Sequence[object]) -> str | None:
     """The separator of a column of strings: the first of | ; , that occurs at all, or lists written as JSON."""
-    strings = [value for value in held if isinstance(value, str) and value]
-    if not strings:
-        return None
-    if all(value.lstrip().startswith("[") for value in strings):
-        return "json"
+    strings = [value for value in held if isinstance(value, str) and value.strip()]
+    if strings and all(value.lstrip().startswith("[") for value in strings):
+        return _LISTS
     return next((s for s in _SEPARATORS if any(s in value for value in strings)), None)
 
 
-def _split(value: Any, separator: str | None, path: Path, number: int) -> list[str]:
-    """The label names of one cell: a list, or a string cut at the separator."""
+def _split(value: str, separator: str | None, path: Path, number: int) -> list[str]:
+    """The label names of one string."""
+    if separator == _LISTS:
+        return _listed(_literal(value, path, number) if value.strip() else None, path, number)
+    pieces = value.split(separator) if separator else [value]
+    return [name for piece in pieces if (name := piece.strip())]
+
+
+def _listed(value: Any, path: Path, number: int) -> list[str]:
+    """The label names of a cell that is no string: a list, a number or nothing."""
     if value is None:
         return []
-    if isinstance(value, str):
-        if separator == "json":
-            value = _literal(value, path, number)
-        else:
-            pieces = value.split(separator) if separator else [value]
-            return [name for piece in pieces if (name := piece.strip())]
     if isinstance(value, int) and not isinstance(value, bool):
         value = [value]
     if not isinstance(value, list) or any(not isinstance(v, str | int) or isinstance(v, bool) for v in value):
@@ -268,7 +276,7 @@ def _literal(value: str, path: Path, number: int) -> Any:
     for reader in (json.loads, ast.literal_eval):
         try:
             return reader(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
     remedy = 'Write lists as ["a", "b"], or give labels_separator'
     raise DataError(f"cannot read the list of labels {value[:40]!r}", path=path, line=number, remedy=remedy)

@@ -79,7 +79,7 @@ def test_points_without_labels_where_none_are_required(tmp_path):
         (["b a", "a", " "], " "),
         (["b, a", "a", ""], ", "),
         (['["b", "a"]', '["a"]', "[]"], None),
-        (["['b', 'a']", "['a']", "[]"], None),
+        (["['b', 'a']", "['a']", ""], None),
     ],
 )
 def test_labels_in_one_cell(tmp_path, cells, separator):
@@ -141,6 +141,12 @@ def test_columns_by_name_and_by_custom(tmp_path):
     data = read(tmp_path / "d.csv", vectorizer=None, text_column=["extra", "Title"], labels_column="Content")
     assert data.texts == ["e\nA", "e\nC"]
     assert data.label_names == ["B"]
+
+
+def test_column_of_identifiers_may_be_the_text(tmp_path):
+    put(tmp_path, d__csv="id,labels\nred-fox,a\n")
+    data = read(tmp_path / "d.csv", vectorizer=None, text_column="id")
+    assert (data.texts, data.ids) == (["red-fox"], None)
 
 
 def test_json_lines_with_names_of_labels(tmp_path):
