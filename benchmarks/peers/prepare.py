@@ -34,26 +34,31 @@ def prepare(source: Path, folder: Path) -> dict[str, Any]:
     test = train.test
     if test is None:
         raise SystemExit(f"{source.name} has no test part")
-    for part, short in ((train, "trn"), (test, "tst")):
-        part.X = unit_rows(part.X)
-        sp.save_npz(folder / f"X.{short}.npz", part.X, compressed=False)
-        sp.save_npz(folder / f"Y.{short}.npz", part.Y, compressed=False)
-        write_words(part, folder / f"words.{short}.txt", with_labels=part is train)
-    empty = np.flatnonzero(np.diff(train.X.indptr) == 0)
+    X = _save(train, folder, "trn")
+    _save(test, folder, "tst")
     # omikuji refuses a file with a point that has no features; such points go, and the tables say how many.
-    filled = train.subset(np.flatnonzero(np.diff(train.X.indptr)))
-    write(Dataset(X=filled.X, Y=filled.Y), folder / "train.txt", overwrite=True)
+    filled = np.flatnonzero(np.diff(X.indptr))
+    write(Dataset(X=X[filled], Y=train.Y[filled]), folder / "train.txt", overwrite=True)
     facts = {
         "n_train": train.n_points,
         "n_test": test.n_points,
         "n_features": train.n_features,
         "n_labels": train.n_labels,
-        "n_nonzeros": int(train.X.nnz),
-        "n_without_features": len(empty),
-        "checksum": zlib.crc32(train.Y.indices, zlib.crc32(train.X.indices, zlib.crc32(train.X.data))),
+        "n_nonzeros": int(X.nnz),
+        "n_without_features": train.n_points - len(filled),
+        "checksum": zlib.crc32(train.Y.indices, zlib.crc32(X.indices, zlib.crc32(X.data))),
     }
     stamp.write_text(json.dumps({"origin": origin, "facts": facts}))
     return facts
+
+
+def _save(part: Dataset, folder: Path, short: str) -> sp.csr_array:
+    """Write the matrices and the words of one part; returns the features as written."""
+    X = unit_rows(part.X)
+    sp.save_npz(folder / f"X.{short}.npz", X, compressed=False)
+    sp.save_npz(folder / f"Y.{short}.npz", part.Y, compressed=False)
+    write_words(part.texts, X, part.Y if short == "trn" else None, folder / f"words.{short}.txt")
+    return X
 
 
 def _code() -> int:
@@ -70,15 +75,13 @@ def unit_rows(X: sp.csr_array) -> sp.csr_array:
     return sp.csr_array((X.data * np.repeat(scale, counts).astype(np.float32), X.indices, X.indptr), shape=X.shape)
 
 
-def write_words(part: Dataset, path: Path, *, with_labels: bool) -> None:
-    """A line a point, its labels in front when they are to be learnt: what fastText reads."""
+def write_words(texts: list[str] | None, X: sp.csr_array, Y: sp.csr_array | None, path: Path) -> None:
+    """A line a point, with its labels in front where they are to be learnt: what fastText reads."""
     with path.open("w", encoding="utf-8") as file:
-        for row in range(part.n_points):
-            words = []
-            if with_labels:
-                words += [f"__label__{label}" for label in part.Y.indices[part.Y.indptr[row] : part.Y.indptr[row + 1]]]
-            if part.texts is not None:
-                words += re.findall(r"\w\w+", part.texts[row].lower())
+        for row in range(X.shape[0]):
+            words = [] if Y is None else [f"__label__{label}" for label in Y.indices[Y.indptr[row] : Y.indptr[row + 1]]]
+            if texts is not None:
+                words += re.findall(r"\w\w+", texts[row].lower())
             else:
-                words += [f"f{feature}" for feature in part.X.indices[part.X.indptr[row] : part.X.indptr[row + 1]]]
+                words += [f"f{feature}" for feature in X.indices[X.indptr[row] : X.indptr[row + 1]]]
             file.write(" ".join(words) + "\n")
