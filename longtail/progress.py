@@ -1,7 +1,7 @@
 """Progress of long work, told to whoever listens: the command line draws a bar, a notebook may do as it likes.
 
-Work says ``with progress.stage("training nodes") as done: … done(0.1)``; a listener is set with ``progress.listen(callback)``.
-With no listener nothing is done and nothing is printed.
+Work says ``with progress.stage("training nodes") as done: … done(0.1)``; a listener is set with
+``progress.listen(callback)``. With no listener nothing is done and nothing is printed.
 """
 
 from __future__ import annotations

@@ -124,7 +124,9 @@ class RankerContract:
         assert json.dumps(loaded.get_params(), default=repr) == json.dumps(model.get_params(), default=repr)
         np.testing.assert_array_equal(loaded.predict(X).toarray(), model.predict(X).toarray())
         loaded.save(tmp_path / "model")  # over itself, while its arrays are mapped
-        np.testing.assert_array_equal(longtail.load(tmp_path / "model").predict(X).toarray(), model.predict(X).toarray())
+        np.testing.assert_array_equal(
+            longtail.load(tmp_path / "model").predict(X).toarray(), model.predict(X).toarray()
+        )
         assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
     def test_the_folder_holds_json_and_plain_arrays_only(self, tmp_path) -> None:  # type: ignore[no-untyped-def]
@@ -146,7 +148,9 @@ class RankerContract:
 
     def test_it_can_be_sent_to_another_process(self) -> None:
         model, X, _ = self.fitted()
-        np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X).toarray(), model.predict(X).toarray())
+        np.testing.assert_array_equal(
+            pickle.loads(pickle.dumps(model)).predict(X).toarray(), model.predict(X).toarray()
+        )
 
     def test_points_without_features_or_labels_have_defined_answers(self) -> None:
         X, Y, Z = toy()

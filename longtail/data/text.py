@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from sklearn.base import BaseEstimator
 
 from longtail.data.vocabulary import (
     SAME_COLUMNS,
@@ -40,11 +39,12 @@ from longtail.data.vocabulary import (
 from longtail.errors import DataError, ModelError, SettingsError
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
+from longtail.params import Params
 
 _WHOLE = (int, np.integer)
 
 
-class TextVectorizer(BaseEstimator):
+class TextVectorizer(Params):
     """Rows of TF-IDF weights of unit length, one column a term.
 
     Words are runs of letters, digits and underscores in any script, in lower case.

@@ -1,10 +1,11 @@
 """Search through label trees: sparse products, then a beam over the products.
 
-The weights of a tree are kept feature by feature: for each feature, the nodes that use it, in the order of their numbers.
-A point's node scores are then sums over the rows of its features. Two ways to make them, chosen for each point and tree by
-their cost:
+The weights of a tree are kept feature by feature: for each feature, the nodes that use it, in the order of their
+numbers. A point's node scores are then sums over the rows of its features. Two ways to make them, chosen for each
+point and tree by their cost:
 
-- whole rows: every node of the tree is scored in one sweep with no search at all. For texts of ordinary length and up to
+- whole rows: every node of the tree is scored in one sweep with no search at all. For texts of ordinary length and up
+to
   some hundred thousand labels this is the fastest thing a processor can do with sparse weights.
 - masked rows: level by level, only the children of the nodes on the beam; siblings lie side by side in a row and are
   found by bisection. The cost grows with the depth of the tree, not with the number of labels.
@@ -135,7 +136,7 @@ def search_tree(
     items,
     chances,
 ):
-    """One point through one tree. Leaves the last level's candidates in items (nodes) and chances; returns their number.
+    """One point through one tree: the last level's candidates go to items (nodes) and chances; returns their number.
 
     scores : scratch, one a node. items, chances : scratch for the candidates of one level.
     """
@@ -182,14 +183,15 @@ def search_tree(
 @njit(cache=True, nogil=True)
 def search(
     x_ptr, x_idx, x_val, first, last, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
-    node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores, out_n,
+    node_at, group_at, level_at, label_at, width, slope, unit, k,
+    scores, items, chances, total, out_labels, out_scores, out_n,
 ):  # fmt: skip
     """Rows first..last of a batch through all trees; a label's score is the mean of its chances over the trees.
 
-    ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels begin in the
-    arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin: unlike the
-    squared-hinge transform it has no ties, and it ranked better on held-out points of every data set tried.
-    unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
+    ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels
+    begin in the arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin:
+    unlike the squared-hinge transform it has no ties, and it ranked better on held-out points of every data set
+    tried. unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
     """
     n_trees = ptr.shape[0]
     tiny, most = 1e-30, 1.0 - 2.0**-23
@@ -207,7 +209,8 @@ def search(
             tree_levels = level_ptr[level_at[t] : level_at[t + 1]]
             n = search_tree(
                 x_idx, x_val, scale, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
-                child_ptr[group_at[t] : group_at[t + 1]], tree_levels, width, slope, scores, items[touched:], chances[touched:],
+                child_ptr[group_at[t] : group_at[t + 1]], tree_levels, width, slope,
+                scores, items[touched:], chances[touched:],
             )  # fmt: skip
             first_label = label_at[t] - tree_levels[-2]
             if n_trees == 1:
@@ -251,6 +254,7 @@ def search_point(
     count = np.empty(1, np.int32)
     search(
         x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
-        node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores, count,
+        node_at, group_at, level_at, label_at, width, slope, unit, k,
+        scores, items, chances, total, out_labels, out_scores, count,
     )  # fmt: skip
     return count[0]

@@ -69,16 +69,15 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
 
 @njit(cache=True, nogil=True, fastmath=True)
 def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
-    """Balanced halving: an order of the rows whose first half (the larger by one if odd) and second half are the clusters.
+    """Balanced halving: an order of the rows whose first half (larger by one if odd) and second half are the clusters.
 
-    Two-means on the sphere with equal halves: sort by the difference of the two similarities and cut in the middle; stop
-    when the mean similarity gains less than `eps`.
+    Two-means on the sphere with equal halves: sort by the difference of the two similarities and cut in the middle;
+    stop when the mean similarity gains less than `eps`.
     """
     n = indptr.shape[0] - 1
     half = (n + 1) // 2
-    np.random.seed(seed)
-    a = np.random.randint(n)
-    b = (a + 1 + np.random.randint(n - 1)) % n
+    a = (seed * 2654435761 % 4294967296) * n // 4294967296
+    b = (a + 1 + ((seed + 1) * 2246822519 % 4294967296) * (n - 1) // 4294967296) % n  # not a
     centroids = np.zeros((n_features, 2), np.float32)
     for p in range(indptr[a], indptr[a + 1]):
         centroids[indices[p], 0] = data[p]

@@ -69,7 +69,8 @@ def _sort(keys: np.ndarray) -> None:
                     b += 1
         source, target = target, source
         width *= 2
-    keys[:] = source
+    for k in range(n):  # a slice assignment would take two seconds more to compile
+        keys[k] = source[k]
 
 
 @njit(_int(_i32, _f32, _int, _int, _bool), cache=True, nogil=True)
@@ -78,7 +79,9 @@ def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> 
     keys = np.empty(hi - lo, np.int64)
     for j in range(hi - lo):
         keys[j] = (np.int64(index[lo + j]) << 32) | j  # the position keeps duplicates in the order of the file
-    old = value[lo:hi].copy()
+    old = np.empty(hi - lo, np.float32)
+    for j in range(hi - lo):
+        old[j] = value[lo + j]
     _sort(keys)
     end, last, total = lo, np.int64(-1), np.float32(0)
     for key in keys:
@@ -99,7 +102,9 @@ def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> 
 @njit(_int(_i32, _int, _int), cache=True, nogil=True)
 def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
     """Sort labels[lo:hi] and drop duplicates; the new end."""
-    keys = labels[lo:hi].astype(np.int64)
+    keys = np.empty(hi - lo, np.int64)
+    for j in range(hi - lo):
+        keys[j] = labels[lo + j]
     _sort(keys)
     end = lo
     for j in range(keys.size):

@@ -1,8 +1,8 @@
 """Rows shared out among threads.
 
-Kernels here are serial and release the interpreter lock; a batch is cut into blocks of rows that Python threads work off.
-Unlike Numba's own parallel loops this may be entered from several threads at once (a server does), lets a fast thread take
-more blocks than a slow one, and compiles in half the time.
+Kernels here are serial and release the interpreter lock; a batch is cut into blocks of rows that Python threads work
+off. Unlike Numba's own parallel loops this may be entered from several threads at once (a server does), lets a fast
+thread take more blocks than a slow one, and compiles in half the time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
 """Dual coordinate descent for many binary problems over the same points.
 
-The children of a tree node share their training points and differ only in their signs, so they are solved eight at a time:
-the weights of eight problems lie side by side, and one walk over a point's features serves all eight with vector
-instructions. A full pass in lockstep finds the points that matter to each problem; few do (the support vectors), and those
-are then refined one problem after another. Full passes and refinement alternate until no full pass finds a violation.
+The children of a tree node share their training points and differ only in their signs, so they are solved eight at a
+time: the weights of eight problems lie side by side, and one walk over a point's features serves all eight with
+vector instructions. A full pass in lockstep finds the points that matter to each problem; few do (the support
+vectors), and those are then refined one problem after another. Full passes and refinement alternate until no full
+pass finds a violation.
 
-Signs and dual variables are folded together: beta = y * alpha, so beta has the sign of y or is zero, and w = sum beta_i x_i.
+Signs and dual variables are folded together: beta = y * alpha, so beta has the sign of y or is zero, and w = sum
+beta_i x_i.
 
 Squared hinge:  min 1/2 |w|^2 + C sum max(0, 1 - y w.x)^2   (Hsieh et al., 2008, Alg. 1, L2 loss)
 Logistic:       min 1/2 |w|^2 + C sum log(1 + exp(-y w.x))  (Yu et al., 2011, Alg. 5)
@@ -49,9 +51,9 @@ def _shuffle(order, state):
 def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):
     """One pass over all points for eight problems; leaves each problem's largest violation in `gap`.
 
-    indptr, indices, data : points as CSR; norms : |x|^2 + 1 (bias) + damp; signs, beta : (n, 8); weights : flat (d + 1) * 8.
-    The eight sums are spelt out, and unsigned indices spare the check for negative ones: this is what the compiler turns
-    into one vector instruction a feature.
+    indptr, indices, data : points as CSR; norms : |x|^2 + 1 (bias) + damp; signs, beta : (n, 8); weights : flat (d +
+    1) * 8. The eight sums are spelt out, and unsigned indices spare the check for negative ones: this is what the
+    compiler turns into one vector instruction a feature.
     """
     bias = np.uint64(weights.shape[0]) - _LANES
     step = np.empty(LANES, np.float32)
@@ -143,10 +145,11 @@ def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active)
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed):
+def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, effort, seed):
     """Solve eight problems; returns their weights (d + 1, 8).
 
-    norms : |x|^2 + 1. At most `rounds` full passes, at most `passes` refining passes after each but the last.
+    norms : |x|^2 + 1. At most `rounds` full passes; after each but the last, a problem is refined until it is solved
+    on its active points or has made `effort` times as many visits as it has points in all.
     """
     n = indptr.shape[0] - 1
     d1 = indices.max() + 2 if len(indices) else 1
@@ -178,12 +181,14 @@ def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, 
                     active[stay] = i
                     stay += 1
             one_weights[:] = weights[:, j]
-            for _ in range(passes):
+            visits = 0
+            while visits < effort * n:
+                visits += stay
                 state = _shuffle(active[:stay], state)
                 stay, worst = refine_pass(
                     indptr, indices, data, norms, one_sign, damp, one_weights, one_beta, active[:stay]
                 )
-                if worst <= tolerance:
+                if worst <= tolerance or stay == 0:
                     break
             weights[:, j] = one_weights
             beta[:, j] = one_beta
@@ -191,7 +196,7 @@ def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, 
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passes, seed):
+def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, effort, seed):
     """As :func:`squared_hinge` for the logistic loss, whose dual variables are never zero: one problem at a time.
 
     Each coordinate, alpha in (0, C), is moved by a few Newton steps on
@@ -213,7 +218,7 @@ def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passe
             w[bias] += step
             for p in range(indptr[i], indptr[i + 1]):
                 w[indices[p]] += data[p] * step
-        for _ in range(rounds * (1 + passes)):
+        for _ in range(4 * rounds):
             state = _shuffle(order, state)
             worst = 0.0
             for i in order:
@@ -224,8 +229,6 @@ def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passe
                 margin = float(score * y)
                 old = alpha[i]
                 q = float(norms[i])
-                gradient = margin + math.log(old / (cost - old))
-                worst = max(worst, min(abs(gradient), abs(gradient) * old))
                 new = old
                 for _ in range(8):
                     slope = q * (new - old) + margin + math.log(new / (cost - new))
@@ -238,6 +241,7 @@ def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, passe
                         target = cost - 0.1 * (cost - new)
                     new = target
                 alpha[i] = new
+                worst = max(worst, abs(new - old) * q)
                 step = np.float32((new - old) * y)
                 if step != 0.0:
                     w[bias] += step

@@ -1,4 +1,4 @@
-"""Training the nodes of label trees: every group of siblings is a small problem of its own, so threads take them in turn.
+"""Training the nodes of label trees. Every group of siblings is a small problem of its own; threads take them in turn.
 
 A child learns to tell its points from those of its siblings: positives are the points with a label under the child,
 negatives the other points of the parent. Only the features of the parent's points take part.
@@ -31,8 +31,10 @@ class SolverSettings:
         C, the weight of the loss against the regulariser.
     tolerance : float
         Stop when no dual gradient is larger.
-    rounds, passes : int
-        Full passes over a node's points at most, and refining passes over the active ones after each.
+    rounds : int
+        Full passes over a node's points, at most.
+    effort : float
+        How many visits, as a share of its points, a problem may spend on refining between two full passes.
     threshold : float
         Weights of smaller magnitude are dropped.
     """
@@ -41,7 +43,7 @@ class SolverSettings:
     cost: float = 1.0
     tolerance: float = 0.1
     rounds: int = 6
-    passes: int = 3
+    effort: float = 1.0
     threshold: float = 0.1
 
 
@@ -150,7 +152,7 @@ def _solve(
             settings.cost,
             settings.tolerance,
             settings.rounds,
-            settings.passes,
+            settings.effort,
             seed + first,
         )
         found.append((task.offset + first, gather.prune(weights, features, last - first, settings.threshold)))

@@ -1,8 +1,8 @@
 """The label tree: labels grouped by the features of their points, group by group, down to the labels themselves.
 
-One mechanism serves the field's trees. Parabel halves each group of labels into equal parts; Bonsai cuts a group into up to
-a hundred unequal ones and stays shallow; one-vs-rest is the tree without groups. All leaves lie at one depth: a group that
-needs no further cut passes through the remaining levels as the only child of itself.
+One mechanism serves the field's trees. Parabel halves each group of labels into equal parts; Bonsai cuts a group into
+up to a hundred unequal ones and stays shallow; one-vs-rest is the tree without groups. All leaves lie at one depth: a
+group that needs no further cut passes through the remaining levels as the only child of itself.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _local(vectors: csr_array, members: np.ndarray) -> tuple[np.ndarray, np.ndar
 def balanced(vectors: csr_array, arity: int, max_leaf: int, eps: float = 1e-4, max_iter: int = 50) -> list[Cut]:
     """The cuts, level by level, of a tree whose inner nodes have `arity` (a power of two) children of equal size.
 
-    Halving goes on until groups have at most `max_leaf` labels. Where the number of halvings does not divide evenly into
-    levels, the first level has fewer children: it is the one whose nodes see every point.
+    Halving goes on until groups have at most `max_leaf` labels. Where the number of halvings does not divide evenly
+    into levels, the first level has fewer children: it is the one whose nodes see every point.
     """
     halvings = max(0, int(np.ceil(np.log2(vectors.shape[0] / max_leaf))))
     a_level = int(arity).bit_length() - 1

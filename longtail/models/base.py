@@ -1,8 +1,8 @@
 """The one protocol of everything that ranks labels.
 
-A ranker learns from ``fit(X, Y)`` and answers ``predict(X, k)`` with a sparse matrix of scores: at most ``k`` a row, the
-best first, every score in (0, 1). This file checks what comes in, so that an algorithm's file holds only the algorithm:
-a subclass writes ``_fit``, ``_predict``, ``_state`` and ``_restore``.
+A ranker learns from ``fit(X, Y)`` and answers ``predict(X, k)`` with a sparse matrix of scores: at most ``k`` a row,
+the best first, every score in (0, 1). This file checks what comes in, so that an algorithm's file holds only the
+algorithm: a subclass writes ``_fit``, ``_predict``, ``_state`` and ``_restore``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array, issparse
 
 from longtail import store
 from longtail.errors import DataError, ModelError, SettingsError
-from longtail.models.params import Params
+from longtail.params import Params
 
 Arrays = dict[str, np.ndarray]
 
@@ -156,7 +156,7 @@ class Ranker(Params):
         raise AssertionError(f"{type(self).__name__} must define _predict")
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        """One point; None where it has a feature or a value that cannot be. Algorithms with a shorter way override it."""
+        """One point; None where it has a feature or a value that cannot be. A shorter way may override it."""
         if len(indices) and (
             indices.min() < 0 or indices.max() >= self.n_features_in_ or not np.isfinite(values).all()
         ):
@@ -179,7 +179,8 @@ class Ranker(Params):
         Z = check_features(label_features, name="label_features")
         if Z.shape != (Y.shape[1], X.shape[1]):
             raise DataError(
-                f"label_features is {Z.shape[0]} x {Z.shape[1]}, but there are {Y.shape[1]} labels and {X.shape[1]} features",
+                f"label_features is {Z.shape[0]} x {Z.shape[1]}, but there are {Y.shape[1]} labels "
+                f"and {X.shape[1]} features",
                 remedy="Give one row a label, in the feature space of X (one vocabulary for both)",
             )
         return Z

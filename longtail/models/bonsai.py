@@ -1,8 +1,8 @@
 """Bonsai: shallow label trees with many children (Khandagale et al., 2020).
 
-As Parabel, but a group of labels is cut by plain k-means into up to a hundred parts of unequal size, and the tree stays two or
-three levels deep. Fewer decisions on the way to a label mean fewer mistakes that nothing below can mend, and small clusters
-of rare labels are not forced together: better on the tail.
+As Parabel, but a group of labels is cut by plain k-means into up to a hundred parts of unequal size, and the tree
+stays two or three levels deep. Fewer decisions on the way to a label mean fewer mistakes that nothing below can mend,
+and small clusters of rare labels are not forced together: better on the tail.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """DiSMEC: one linear classifier a label, against all points (Babbar and Schölkopf, 2017).
 
-The label tree without inner nodes. Every label meets every point, so nothing is lost on a path; the price is training time
-that grows with points times labels. Small weights are dropped, which is what makes the model fit.
+The label tree without inner nodes. Every label meets every point, so nothing is lost on a path; the price is training
+time that grows with points times labels. Small weights are dropped, which is what makes the model fit.
 """
 
 from __future__ import annotations

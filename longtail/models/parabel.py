@@ -1,8 +1,8 @@
 """Parabel: balanced binary label trees with linear classifiers (Prabhu et al., 2018).
 
-Labels are halved again and again by two-means on the mean features of their points, until a group is small; every node learns
-to tell its points from its sibling's, every label from the other labels of its group. A label's score is the product of the
-chances on its path, averaged over the trees.
+Labels are halved again and again by two-means on the mean features of their points, until a group is small; every
+node learns to tell its points from its sibling's, every label from the other labels of its group. A label's score is
+the product of the chances on its path, averaged over the trees.
 """
 
 from __future__ import annotations
