@@ -45,8 +45,9 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
                     continue  # what failed once on a data set is not tried again
                 record = _measure(system, pythons[system.name], args, data, repeat)
                 runs[system.name].append(record)
+                # Kept at once, so that a run of hours that is broken off loses one measurement only.
+                merge(data, facts, {system.name: _entry(system, runs[system.name], started)}, args.results)
                 say(f"{data} {repeat + 1}/{args.repeat} {system.name}: {_line(record)}")
-        merge(data, facts, {s.name: _entry(s, runs[s.name], started) for s in able}, args.results)
         render(args.page, args.results)
     say(f"wrote {args.page.name}")
 
