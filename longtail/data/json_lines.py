@@ -19,7 +19,7 @@ from longtail.data.files import lines
 from longtail.data.labels import LabelRows
 from longtail.errors import DataError
 
-_FLOAT32_MAX = 3.4028234e38
+_FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -76,11 +76,9 @@ def _sort(keys: np.ndarray) -> None:
 @njit(_int(_i32, _f32, _int, _int, _bool), cache=True, nogil=True)
 def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> int:
     """Sort index[lo:hi] with its values, merge duplicates (sum, or the largest), drop zeros; the new end."""
-    keys = np.empty(hi - lo, np.int64)
+    keys, old = np.empty(hi - lo, np.int64), np.empty(hi - lo, np.float32)
     for j in range(hi - lo):
         keys[j] = (np.int64(index[lo + j]) << 32) | j  # the position keeps duplicates in the order of the file
-    old = np.empty(hi - lo, np.float32)
-    for j in range(hi - lo):
         old[j] = value[lo + j]
     _sort(keys)
     end, last, total = lo, np.int64(-1), np.float32(0)
