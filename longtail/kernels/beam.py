@@ -15,10 +15,12 @@ Both add a node's terms in the order of the features, so the scores agree to the
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numba import njit
 
-_BISECTION = 10  # cost of finding one group in one row, in units of one multiply-add; measured
+_BISECTION = 100  # cost of finding one group in one row, in units of one multiply-add; measured
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
 
 
@@ -94,54 +96,56 @@ def _first_at_least(nodes, lo, hi, wanted):
 
 @njit(cache=True, nogil=True)
 def _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores):
-    for p in range(begin, end):
+    for p in range(np.uint64(begin), np.uint64(end)):  # unsigned: no check for negative indices in the inner loop
         f = x_idx[p]
         v = x_val[p] * scale
-        for q in range(ptr[f], ptr[f + 1]):
-            scores[nodes[q]] += v * values[q]
+        for q in range(np.uint64(ptr[f]), np.uint64(ptr[f + 1])):
+            scores[np.uint64(nodes[q])] += v * values[q]
 
 
 @njit(cache=True, nogil=True)
-def _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores):
-    """`groups` in ascending order, so that each search starts where the last one ended."""
+def _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, first, last, scores):
+    """Products of one group of siblings, nodes first..last."""
     for p in range(begin, end):
         f = x_idx[p]
         v = x_val[p] * scale
-        q = ptr[f]
         stop = ptr[f + 1]
-        for g in range(n_groups):
-            last = child_ptr[groups[g] + 1]
-            q = _first_at_least(nodes, q, stop, child_ptr[groups[g]])
-            while q < stop and nodes[q] < last:
-                scores[nodes[q]] += v * values[q]
-                q += 1
+        q = _first_at_least(nodes, ptr[f], stop, first)
+        while q < stop and nodes[q] < last:
+            scores[nodes[q]] += v * values[q]
+            q += 1
+
+
+@njit(cache=True, nogil=True)
+def _insert(items, values, n, k, item, value):
+    """Add to a list of at most k kept in descending order (ties: the smaller item first). Returns its new length."""
+    if n < k:
+        n += 1
+    elif value < values[k - 1] or (value == values[k - 1] and item > items[k - 1]):
+        return n
+    a = n - 1
+    while a > 0 and (values[a - 1] < value or (values[a - 1] == value and items[a - 1] > item)):
+        values[a] = values[a - 1]
+        items[a] = items[a - 1]
+        a -= 1
+    values[a] = value
+    items[a] = item
+    return n
 
 
 @njit(cache=True, nogil=True)
 def search_tree(
-    x_idx,
-    x_val,
-    scale,
-    begin,
-    end,
-    ptr,
-    nodes,
-    values,
-    bias,
-    child_ptr,
-    level_ptr,
-    width,
-    slope,
-    scores,
-    items,
-    chances,
-):
-    """One point through one tree: the last level's candidates go to items (nodes) and chances; returns their number.
+    x_idx, x_val, scale, begin, end, ptr, nodes, values, bias, child_ptr, level_ptr, labels, width, keep, slope,
+    scores, items, chances,
+):  # fmt: skip
+    """One point through one tree. Its `keep` best labels go to items and chances, in order; returns how many there are.
 
+    With keep = 0 all labels that the beam reaches are given, in no order. A child's chance is at most its parent's, so
+    groups are opened from the most to the least likely, and no more are once the worst label kept beats the next group.
     scores : scratch, one a node. items, chances : scratch for the candidates of one level.
     """
     depth = level_ptr.shape[0] - 1
-    work = 0
+    work = bias.shape[0] >> 3
     for p in range(begin, end):
         work += ptr[x_idx[p] + 1] - ptr[x_idx[p]]
     whole = depth == 1 or work <= (end - begin) * (depth - 1) * width * _BISECTION
@@ -155,28 +159,38 @@ def search_tree(
     n_groups = 1
     n = 0
     for level in range(depth):
-        if not whole:
-            for g in range(n_groups):
-                for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
-                    scores[node] = bias[node]
-            _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, groups, n_groups, child_ptr, scores)
+        last_level = level == depth - 1
+        most = keep if last_level else width
         n = 0
         for g in range(n_groups):
-            for node in range(child_ptr[groups[g]], child_ptr[groups[g] + 1]):
-                items[n] = node
-                chances[n] = group_chance[g] * _chance(slope * scores[node])
-                n += 1
-        if level < depth - 1:
-            n_groups = _keep_best(items, chances, n, width)
-            for g in range(n_groups):  # ascending order of groups, for the masked rows
-                item, chance = items[g] + 1, chances[g]  # node n is group n + 1
-                h = g - 1
-                while h >= 0 and groups[h] > item:
-                    groups[h + 1] = groups[h]
-                    group_chance[h + 1] = group_chance[h]
-                    h -= 1
-                groups[h + 1] = item
-                group_chance[h + 1] = chance
+            if n == most and n > 0 and group_chance[g] < chances[n - 1]:
+                break
+            first, last = child_ptr[groups[g]], child_ptr[groups[g] + 1]
+            if not whole:
+                for node in range(first, last):
+                    scores[node] = bias[node]
+                _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, first, last, scores)
+            floor = np.float32(-np.inf)
+            for node in range(first, last):
+                if scores[node] < floor:
+                    continue
+                chance = group_chance[g] * _chance(slope * scores[node])
+                item = labels[node - level_ptr[level]] if last_level else node
+                if most == 0:
+                    items[n] = item
+                    chances[n] = chance
+                    n += 1
+                    continue
+                n = _insert(items, chances, n, most, item, chance)
+                if n == most:  # the margin under which a sibling cannot come in; a little less, against rounding
+                    ratio = chances[n - 1] / group_chance[g]
+                    if ratio < 1.0:
+                        floor = np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
+        if not last_level:
+            n_groups = n
+            for g in range(n):
+                groups[g] = items[g] + 1  # node n is group n + 1
+                group_chance[g] = chances[g]
     return n
 
 
@@ -206,32 +220,29 @@ def search(
                 scale = np.float32(1.0) / np.sqrt(square)
         touched = 0
         for t in range(n_trees):
-            tree_levels = level_ptr[level_at[t] : level_at[t + 1]]
             n = search_tree(
                 x_idx, x_val, scale, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
-                child_ptr[group_at[t] : group_at[t + 1]], tree_levels, width, slope,
+                child_ptr[group_at[t] : group_at[t + 1]], level_ptr[level_at[t] : level_at[t + 1]],
+                labels[label_at[t] : label_at[t + 1]], width, k if n_trees == 1 else 0, slope,
                 scores, items[touched:], chances[touched:],
             )  # fmt: skip
-            first_label = label_at[t] - tree_levels[-2]
             if n_trees == 1:
-                for a in range(n):
-                    items[a] = labels[first_label + items[a]]
-                touched = _keep_best(items, chances, n, k)
-            else:
-                kept = touched
-                for a in range(touched, touched + n):
-                    label = labels[first_label + items[a]]
-                    if total[label] == 0.0:
-                        items[kept] = label
-                        kept += 1
-                    total[label] += chances[a] + 1e-300  # never zero: that marks a label not met yet
-                touched = kept
+                touched = n
+                break
+            kept = touched
+            for a in range(touched, touched + n):
+                label = items[a]
+                if total[label] == 0.0:
+                    items[kept] = label
+                    kept += 1
+                total[label] += chances[a] + 1e-300  # never zero: that marks a label not met yet
+            touched = kept
         if n_trees > 1:
             for a in range(touched):
                 chances[a] = total[items[a]] / n_trees
                 total[items[a]] = 0.0
             touched = _keep_best(items, chances, touched, k)
-        _sort_descending(items, chances, touched)
+            _sort_descending(items, chances, touched)
         at = row - first
         out_n[at] = touched
         for a in range(touched):

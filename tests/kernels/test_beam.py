@@ -32,7 +32,8 @@ def test_the_fast_logistic_function_is_the_logistic_function(margin: float) -> N
 
 
 @pytest.mark.parametrize("model", [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3)])
-def test_masked_products_equal_whole_ones(model, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("keep", [0, 2])
+def test_masked_products_equal_whole_ones(model, keep, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     X, Y, _ = toy()
     model.fit(X, Y)
     forest = model.forest_
@@ -46,8 +47,9 @@ def test_masked_products_equal_whole_ones(model, monkeypatch) -> None:  # type: 
             items, chances = np.empty(100, np.int32), np.empty(100)
             n = beam.search_tree.py_func(
                 *args, forest.nodes, forest.values, forest.bias[: forest.node_at[1]],
-                forest.child_ptr[: forest.group_at[1]], forest.level_ptr[: forest.level_at[1]], 3, np.float32(4),
-                scores, items, chances,
+                forest.child_ptr[: forest.group_at[1]], forest.level_ptr[: forest.level_at[1]],
+                forest.labels[: forest.label_at[1]], 3, keep, np.float32(4), scores, items, chances,
             )  # fmt: skip
             found.append(dict(zip(items[:n].tolist(), chances[:n].tolist(), strict=True)))
         assert found[0] == found[1]
+        assert len(found[0]) == keep or keep == 0
