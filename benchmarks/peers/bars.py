@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.peers.summary import KS
-from benchmarks.peers.systems import PEERS
+from benchmarks.peers.systems import ONE_TREE, PEERS
 
 Figures = dict[str, dict[str, Any]]  # system -> figures, of one data set
 LEEWAY = 0.3  # points of accuracy
@@ -45,7 +45,7 @@ def bars() -> list[Bar]:
         Bar("Bonsai: P, PSP, F @1, 3, 5 − omikuji Bonsai's, the worst", "≥ −0.3", _accuracy("bonsai"), "bonsai"),
         Bar("DiSMEC: P@5, PSP@5 − the best tree's, the worst", "≥ −0.3", _dismec, "dismec"),
         Bar("training, Parabel / omikuji Parabel", "≤ 0.6", training, "parabel"),
-        Bar("training, 1 tree / PECOS, at P@5 no lower", "≤ 1.0", _one_tree, "parabel-1"),
+        Bar("training, 1 tree / PECOS, at P@5 no lower", "≤ 1.0", _one_tree, ONE_TREE),
     ]
     for what, key, limit in (
         ("batch time, 2 threads", "batch_ms_2", 1.0),
@@ -58,7 +58,7 @@ def bars() -> list[Bar]:
     ):
         rows += [
             Bar(f"{what}, {label} / least of all peers", f"≤ {limit}", _ratio(key, name, list(_TREES), limit), name)
-            for name, label in (("parabel-1", "1 tree"), ("parabel", "Parabel"), ("bonsai", "Bonsai"))
+            for name, label in ((ONE_TREE, "1 tree"), ("parabel", "Parabel"), ("bonsai", "Bonsai"))
         ]
     return rows
 
@@ -78,7 +78,7 @@ def _worst(ours: dict[str, Any] | None, theirs: dict[str, Any] | None, keys: lis
 
 
 def _dismec(figures: Figures) -> Cell | None:
-    trees = [figures[name] for name in ("parabel", "parabel-1", "bonsai", *_TREES) if name in figures]
+    trees = [figures[name] for name in ("parabel", ONE_TREE, "bonsai", *_TREES) if name in figures]
     keys = ["P@5", "PSP@5"]
     best = {key: max(tree[key] for tree in trees) for key in keys} if trees else None
     return _worst(figures.get("dismec"), best, keys)
@@ -107,8 +107,8 @@ def _over(ours: float, theirs: float) -> float:
 
 
 def _one_tree(figures: Figures) -> Cell | None:
-    time = _ratio("train_seconds", "parabel-1", ["pecos-xrlinear"], 1.0)(figures)
+    time = _ratio("train_seconds", ONE_TREE, ["pecos-xrlinear"], 1.0)(figures)
     if time is None:
         return None
-    gain = figures["parabel-1"]["P@5"] - figures["pecos-xrlinear"]["P@5"]
+    gain = figures[ONE_TREE]["P@5"] - figures["pecos-xrlinear"]["P@5"]
     return Cell(f"{time.text} (P@5 {gain:+.2f})", time.passed and gain >= 0)

@@ -28,8 +28,8 @@ def _ours(name: str, model: str, about: str, **settings: Any) -> System:
 
 OURS = (
     _ours("parabel", "parabel", "3 balanced binary trees, squared hinge, C = 1", n_trees=3),
-    _ours("parabel-1", "parabel", "the same with 1 tree", n_trees=1),
     _ours("bonsai", "bonsai", "3 shallow trees, 100-means", n_trees=3),
+    _ours("bonsai-1", "bonsai", "the same with 1 tree", n_trees=1),
     _ours("dismec", "dismec", "one classifier a label, squared hinge, C = 1"),
 )
 
@@ -76,6 +76,7 @@ PEERS = (
     ),
 )
 
+ONE_TREE = "bonsai-1"  # our answer to the peers that have one tree
 SYSTEMS = {system.name: system for system in (*OURS, *PEERS)}
 DATA = ("bibtex", "delicious", "tate", "debian-packages", "eurlex57k")
 

@@ -205,7 +205,7 @@ def test_accuracy_bar_takes_the_worst_metric_with_leeway() -> None:
 
 def test_speed_bars_compare_with_the_best_peer_but_not_with_fasttext() -> None:
     figures = {
-        "parabel-1": _figures(batch_ms_2=0.2),
+        systems.ONE_TREE: _figures(batch_ms_2=0.2),
         "pecos-xrlinear": _figures(batch_ms_2=0.4),
         "napkinxc-plt": _figures(batch_ms_2=0.25),
         "fasttext-ova": _figures(batch_ms_2=0.01),
@@ -218,8 +218,8 @@ def test_speed_bars_compare_with_the_best_peer_but_not_with_fasttext() -> None:
 
 def test_one_tree_must_be_as_fast_and_as_right_as_pecos() -> None:
     peers = {"pecos-xrlinear": _figures(seconds=2.0)}
-    fast = peers | {"parabel-1": _figures(seconds=1.0)}
-    worse = peers | {"parabel-1": _figures(seconds=1.0, precision=49.9)}
+    fast = peers | {systems.ONE_TREE: _figures(seconds=1.0)}
+    worse = peers | {systems.ONE_TREE: _figures(seconds=1.0, precision=49.9)}
     assert _judged("training, 1 tree", fast) == bars.Cell("0.50 (P@5 +0.00)", True)
     assert _judged("training, 1 tree", worse) == bars.Cell("0.50 (P@5 -0.10)", False)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class Longtail(Worker):
         Y = sp.csr_array((sp.random_array((300, 250), density=0.02, format="csr", rng=random) > 0).astype(np.float32))
         tiny = self._make().fit(X, Y)
         tiny.predict(X)
-        tiny.predict(X[[0]])
+        tiny.rank(X.indices[: X.indptr[1]], X.data[: X.indptr[1]])
 
     def load_train(self, data: Path) -> None:
         self.X = sp.csr_array(load_matrix(data / "X.trn.npz"))
@@ -45,15 +46,14 @@ class Longtail(Worker):
 
     def load_test(self, data: Path) -> None:
         self.X = sp.csr_array(load_matrix(data / "X.tst.npz"))
-        self.rows = [self.X[[i]] for i in range(self.X.shape[0])]
+        self.rows = [(self.X.indices[lo:hi], self.X.data[lo:hi]) for lo, hi in pairwise(self.X.indptr)]
 
     def predict(self, k: int, threads: int) -> Any:
         self.model.n_jobs = threads
         return self.model.predict(self.X, k=k)
 
     def predict_one(self, row: int, k: int) -> Any:
-        self.model.n_jobs = 1
-        return self.model.predict(self.rows[row], k=k)
+        return self.model.rank(*self.rows[row], k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         return sp.csr_array(answer)
