@@ -41,7 +41,8 @@ class Fake(protocol.Worker):
     def load_test(self, data): self.n, self.n_labels = protocol.load_matrix(data / "Y.tst.npz").shape
     def predict(self, k, threads):
         return [[(label, 0.9 / (1 + i)) for i, label in enumerate(self.order[:k])]] * self.n
-    def predict_one(self, row, k): return self.order[:k]
+    def point(self, row): return row
+    def predict_one(self, point, k): return self.order[:k]
     def scores(self, answer): return protocol.pairs_to_csr(answer, self.n_labels)
 
 if __name__ == "__main__":

@@ -45,8 +45,11 @@ class FastText(Worker):
     def predict(self, k: int, threads: int) -> Any:
         return self.model.predict(self.lines, k=k)
 
-    def predict_one(self, row: int, k: int) -> Any:
-        return self.model.predict(self.lines[row], k=k)
+    def point(self, row: int) -> Any:
+        return self.lines[row]
+
+    def predict_one(self, point: Any, k: int) -> Any:
+        return self.model.predict(point, k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         rows = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,14 +45,17 @@ class Longtail(Worker):
 
     def load_test(self, data: Path) -> None:
         self.X = sp.csr_array(load_matrix(data / "X.tst.npz"))
-        self.rows = [(self.X.indices[lo:hi], self.X.data[lo:hi]) for lo, hi in pairwise(self.X.indptr)]
 
     def predict(self, k: int, threads: int) -> Any:
         self.model.n_jobs = threads
         return self.model.predict(self.X, k=k)
 
-    def predict_one(self, row: int, k: int) -> Any:
-        return self.model.rank(*self.rows[row], k=k)
+    def point(self, row: int) -> Any:
+        held = slice(self.X.indptr[row], self.X.indptr[row + 1])
+        return self.X.indices[held], self.X.data[held]
+
+    def predict_one(self, point: Any, k: int) -> Any:
+        return self.model.rank(*point, k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         return sp.csr_array(answer)

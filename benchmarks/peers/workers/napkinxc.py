@@ -34,14 +34,16 @@ class NapkinXC(Worker):
     def load_test(self, data: Path) -> None:
         self.X = load_matrix(data / "X.tst.npz")
         self.n_labels = load_matrix(data / "Y.tst.npz").shape[1]
-        self.rows = [self.X[i] for i in range(self.X.shape[0])]
 
     def predict(self, k: int, threads: int) -> Any:
         self.model.set_params(threads=threads)
         return self.model.predict_proba(self.X, top_k=k)
 
-    def predict_one(self, row: int, k: int) -> Any:
-        return self.model.predict_proba(self.rows[row], top_k=k)
+    def point(self, row: int) -> Any:
+        return self.X[row]
+
+    def predict_one(self, point: Any, k: int) -> Any:
+        return self.model.predict_proba(point, top_k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         return pairs_to_csr(answer, self.n_labels)

@@ -54,9 +54,6 @@ class Omikuji(Worker):
         self.n_labels = load_matrix(data / "Y.tst.npz").shape[1]
         self.features = ffi.from_buffer("uint32_t[]", self.X.indices.view(np.uint32))
         self.values = ffi.from_buffer("float[]", self.X.data)
-        ends = list(pairwise(self.X.indptr.tolist()))
-        columns, values = self.X.indices.tolist(), self.X.data.tolist()
-        self.pairs = [list(zip(columns[lo:hi], values[lo:hi], strict=True)) for lo, hi in ends]
 
     def _span(self, first: int, last: int, k: int, labels: Any, scores: Any, counts: np.ndarray, pool: Any) -> None:
         starts = self.X.indptr
@@ -80,8 +77,12 @@ class Omikuji(Worker):
                 task.result()
         return labels, scores, counts
 
-    def predict_one(self, row: int, k: int) -> Any:
-        return self.model.predict(self.pairs[row], beam_size=10, top_k=k)
+    def point(self, row: int) -> Any:
+        held = slice(self.X.indptr[row], self.X.indptr[row + 1])
+        return list(zip(self.X.indices[held].tolist(), self.X.data[held].tolist(), strict=True))
+
+    def predict_one(self, point: Any, k: int) -> Any:
+        return self.model.predict(point, beam_size=10, top_k=k)
 
     def scores(self, answer: Any) -> sp.csr_array:
         labels, scores, counts = answer

@@ -36,13 +36,15 @@ class Pecos(Worker):
 
     def load_test(self, data: Path) -> None:
         self.X = load_matrix(data / "X.tst.npz")
-        self.rows = [self.X[i] for i in range(self.X.shape[0])]
 
     def predict(self, k: int, threads: int) -> Any:
         return self.model.predict(self.X, beam_size=10, only_topk=k, post_processor="l3-hinge", threads=threads)
 
-    def predict_one(self, row: int, k: int) -> Any:
-        return self.model.predict(self.rows[row], beam_size=10, only_topk=k, post_processor="l3-hinge", threads=1)
+    def point(self, row: int) -> Any:
+        return self.X[row]
+
+    def predict_one(self, point: Any, k: int) -> Any:
+        return self.model.predict(point, beam_size=10, only_topk=k, post_processor="l3-hinge", threads=1)
 
     def scores(self, answer: Any) -> sp.csr_array:
         return sp.csr_array(answer)
