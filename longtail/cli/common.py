@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from longtail import registry
+from longtail import progress, registry
 from longtail.errors import DataError, LongtailError, SettingsError
 
 if TYPE_CHECKING:
@@ -85,13 +85,22 @@ def say(message: str) -> None:
 
 @contextmanager
 def doing(message: str) -> Iterator[None]:
-    """Show what is going on while it goes on: a spinner on a terminal, one line elsewhere."""
-    if err.is_terminal:
-        with err.status(f"{message} …"):
-            yield
-    else:
+    """Show what is going on while it goes on: a bar on a terminal, one line elsewhere."""
+    if not err.is_terminal:
         say(f"{message} …")
         yield
+        return
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(f"{message} …", total=None)
+
+        def show(stage: str, share: float) -> None:
+            bar.update(task, description=f"{message}: {stage}", total=1.0, completed=share)
+
+        with progress.listen(show):
+            yield
 
 
 def emit(document: Any) -> None:

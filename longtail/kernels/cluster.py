@@ -77,19 +77,10 @@ def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
     n = indptr.shape[0] - 1
     half = (n + 1) // 2
     centroids = np.zeros((n_features, 2), np.float32)
-    a = (seed * 2654435761 % 4294967296) * n // 4294967296  # a random row, and below the one least like it
+    a = (seed * 2654435761 % 4294967296) * n // 4294967296
     for p in range(indptr[a], indptr[a + 1]):
         centroids[indices[p], 0] = data[p]
-    b = a
-    lowest = np.float32(np.inf)
-    for m in range(1, n):
-        i = (a + m) % n
-        alike = np.float32(0.0)
-        for p in range(indptr[i], indptr[i + 1]):
-            alike += data[p] * centroids[indices[p], 0]
-        if alike < lowest:
-            lowest = alike
-            b = i
+    b = (a + 1 + ((seed + 1) * 2246822519 % 4294967296) * (n - 1) // 4294967296) % n  # not a
     for p in range(indptr[b], indptr[b + 1]):
         centroids[indices[p], 1] = data[p]
     near = np.empty((n, 2), np.float32)
