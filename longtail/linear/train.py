@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
+from longtail.engine import memory
 from longtail.kernels import gather, pool, solve
 from longtail.linear.tree import LabelTree
 
@@ -80,6 +81,12 @@ def train(
     """Train all nodes of all trees."""
     tasks = [task for number, tree in enumerate(trees) for task in _tasks(number, tree, X, Y, pool.cores(n_jobs))]
     total = sum(task.work for task in tasks) or 1.0
+    threads = min(pool.cores(n_jobs), len(tasks) or 1)
+    memory.require(
+        threads * max((_task_bytes(task, X) for task in tasks), default=0),
+        "Training",
+        "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
+    )
     scratch = threading.local()
 
     def work(task: _Task) -> list[tuple[int, tuple[np.ndarray, ...]]]:
@@ -131,6 +138,14 @@ def _tasks(number: int, tree: LabelTree, X: csr_array, Y: csr_array, threads: in
                 for a in range(first, last, step)
             ]
     return tasks
+
+
+def _task_bytes(task: _Task, X: csr_array) -> float:
+    """What a thread holds at once: the group's points, their signs and duals, and eight columns of weights."""
+    n = len(task.points)
+    nnz = task.work / (task.last - task.first)
+    features = min(X.shape[1], nnz)
+    return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + 4 * (features + 1) * (2 * solve.LANES + 2) + 4 * sum(X.shape)
 
 
 def _solve(
