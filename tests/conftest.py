@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# The first call of a kernel compiles it, which takes longer than any deadline.
+settings.register_profile("longtail", deadline=None)
+settings.load_profile("longtail")
 
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -100,7 +100,7 @@ def _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores):
         f = x_idx[p]
         v = x_val[p] * scale
         for q in range(np.uint64(ptr[f]), np.uint64(ptr[f + 1])):
-            scores[np.uint64(nodes[q])] += v * values[q]
+            scores[np.uint64(nodes[q])] += v * np.float32(values[q])
 
 
 @njit(cache=True, nogil=True)
@@ -112,7 +112,7 @@ def _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, first, las
         stop = ptr[f + 1]
         q = _first_at_least(nodes, ptr[f], stop, first)
         while q < stop and nodes[q] < last:
-            scores[nodes[q]] += v * values[q]
+            scores[nodes[q]] += v * np.float32(values[q])
             q += 1
 
 
@@ -135,13 +135,14 @@ def _insert(items, values, n, k, item, value):
 
 @njit(cache=True, nogil=True)
 def search_tree(
-    x_idx, x_val, scale, begin, end, ptr, nodes, values, bias, child_ptr, level_ptr, labels, width, keep, slope,
+    x_idx, x_val, scale, begin, end, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels, width, keep, slope,
     scores, items, chances,
 ):  # fmt: skip
     """One point through one tree. Its `keep` best labels go to items and chances, in order; returns how many there are.
 
     With keep = 0 all labels that the beam reaches are given, in no order. A child's chance is at most its parent's, so
     groups are opened from the most to the least likely, and no more are once the worst label kept beats the next group.
+    A node's margin is `steps` times the sum of its values, plus its bias.
     scores : scratch, one a node. items, chances : scratch for the candidates of one level.
     """
     depth = level_ptr.shape[0] - 1
@@ -150,7 +151,7 @@ def search_tree(
         work += ptr[x_idx[p] + 1] - ptr[x_idx[p]]
     whole = depth == 1 or work <= (end - begin) * (depth - 1) * width * _BISECTION
     if whole:
-        scores[: bias.shape[0]] = bias
+        scores[: bias.shape[0]] = 0.0
         _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores)
     groups = np.empty(width, np.int32)
     group_chance = np.empty(width, np.float64)
@@ -168,13 +169,14 @@ def search_tree(
             first, last = child_ptr[groups[g]], child_ptr[groups[g] + 1]
             if not whole:
                 for node in range(first, last):
-                    scores[node] = bias[node]
+                    scores[node] = 0.0
                 _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, first, last, scores)
             floor = np.float32(-np.inf)
             for node in range(first, last):
-                if scores[node] < floor:
+                margin = steps[node] * scores[node] + bias[node]
+                if margin < floor:
                     continue
-                chance = group_chance[g] * _chance(slope * scores[node])
+                chance = group_chance[g] * _chance(slope * margin)
                 item = labels[node - level_ptr[level]] if last_level else node
                 if most == 0:
                     items[n] = item
@@ -196,7 +198,7 @@ def search_tree(
 
 @njit(cache=True, nogil=True)
 def search(
-    x_ptr, x_idx, x_val, first, last, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+    x_ptr, x_idx, x_val, first, last, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
     node_at, group_at, level_at, label_at, width, slope, unit, k,
     scores, items, chances, total, out_labels, out_scores, out_n,
 ):  # fmt: skip
@@ -221,7 +223,8 @@ def search(
         touched = 0
         for t in range(n_trees):
             n = search_tree(
-                x_idx, x_val, scale, begin, end, ptr[t], nodes, values, bias[node_at[t] : node_at[t + 1]],
+                x_idx, x_val, scale, begin, end, ptr[t], nodes, values,
+                steps[node_at[t] : node_at[t + 1]], bias[node_at[t] : node_at[t + 1]],
                 child_ptr[group_at[t] : group_at[t + 1]], level_ptr[level_at[t] : level_at[t + 1]],
                 labels[label_at[t] : label_at[t + 1]], width, k if n_trees == 1 else 0, slope,
                 scores, items[touched:], chances[touched:],
@@ -252,7 +255,7 @@ def search(
 
 @njit(cache=True, nogil=True)
 def search_point(
-    x_idx, x_val, n_features, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+    x_idx, x_val, n_features, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
     node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores,
 ):  # fmt: skip
     """One point through all trees; returns how many labels, or -1 where the point has a feature that cannot be."""
@@ -264,7 +267,7 @@ def search_point(
     x_ptr[1] = x_idx.shape[0]
     count = np.empty(1, np.int32)
     search(
-        x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, bias, child_ptr, level_ptr, labels,
+        x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
         node_at, group_at, level_at, label_at, width, slope, unit, k,
         scores, items, chances, total, out_labels, out_scores, count,
     )  # fmt: skip

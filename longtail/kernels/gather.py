@@ -54,8 +54,12 @@ def fill_signs(point_ptr, points, first, last, where, signs):
 
 
 @njit(cache=True, nogil=True)
-def prune(weights, features, n_lanes, threshold):
-    """Weights of magnitude `threshold` or more, as (feature, lane, value), and the biases."""
+def prune(weights, features, n_lanes, threshold, value):
+    """Weights of magnitude `threshold` or more, as (feature, lane, value, scales), and the biases.
+
+    `value` is an empty array whose type the values get: float32 as they are, int8 as whole steps of the node's scale,
+    which is a 127th of its largest weight.
+    """
     d = weights.shape[0] - 1
     count = 0
     for a in range(d):
@@ -63,16 +67,22 @@ def prune(weights, features, n_lanes, threshold):
             count += abs(weights[a, j]) >= threshold and weights[a, j] != 0
     feature = np.empty(count, np.int32)
     lane = np.empty(count, np.uint8)
-    value = np.empty(count, np.float32)
+    value = np.empty(count, value.dtype)
+    scales = np.ones(n_lanes, np.float32)
+    if value.itemsize == 1:
+        for j in range(n_lanes):
+            largest = np.abs(weights[:d, j]).max() if d > 0 else np.float32(0.0)
+            if largest > 0:
+                scales[j] = largest / np.float32(127.0)
     c = 0
     for a in range(d):
         for j in range(n_lanes):
             if abs(weights[a, j]) >= threshold and weights[a, j] != 0:
                 feature[c] = features[a]
                 lane[c] = j
-                value[c] = weights[a, j]
+                value[c] = weights[a, j] if value.itemsize > 1 else round(weights[a, j] / scales[j])
                 c += 1
-    return feature, lane, value, weights[d, :n_lanes].copy()
+    return feature, lane, value, scales, weights[d, :n_lanes].copy()
 
 
 @njit(cache=True, nogil=True)

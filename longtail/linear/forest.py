@@ -21,7 +21,8 @@ class Forest:
 
     ptr: np.ndarray  # (T, D + 1) rows of the features, in nodes and values
     nodes: np.ndarray
-    values: np.ndarray
+    values: np.ndarray  # int8 or float32
+    scale: np.ndarray  # a node's margin is scale * (sum of its values) + bias
     bias: np.ndarray
     child_ptr: np.ndarray
     level_ptr: np.ndarray
@@ -54,6 +55,7 @@ class Forest:
             ptr=ptr.astype(np.int32 if starts[-1] < 2**31 else np.int64),
             nodes=np.concatenate([w.nodes for w in weights]),
             values=np.concatenate([w.values for w in weights]),
+            scale=np.concatenate([w.scale for w in weights]),
             bias=np.concatenate([w.bias for w in weights]),
             child_ptr=np.concatenate([t.child_ptr for t in trees]),
             level_ptr=np.concatenate([t.level_ptr for t in trees]),
@@ -105,9 +107,9 @@ class Forest:
         scores = np.empty((last - first, k), np.float32)
         counts = np.empty(last - first, np.int32)
         beam.search(
-            x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
-            self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
-            np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
+            x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.scale, self.bias,
+            self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
+            width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
         )  # fmt: skip
         return labels, scores, counts
 
@@ -117,9 +119,9 @@ class Forest:
         """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         count = beam.search_point(
-            x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.bias, self.child_ptr,
-            self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at, width,
-            np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
+            x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.scale, self.bias,
+            self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
+            width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
         )  # fmt: skip
         return None if count < 0 else (labels[0, :count], scores[0, :count])
 

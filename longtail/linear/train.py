@@ -38,6 +38,8 @@ class SolverSettings:
         How many visits, as a share of its points, a problem may spend on refining between two full passes.
     threshold : float
         Weights of smaller magnitude are dropped.
+    dtype : {"int8", "float32"}
+        How the others are kept: as whole steps of a scale of their node's own, or as they are.
     """
 
     loss: str = "squared_hinge"
@@ -46,6 +48,7 @@ class SolverSettings:
     rounds: int = 6
     effort: float = 1.0
     threshold: float = 0.1
+    dtype: str = "int8"
 
 
 @dataclass
@@ -54,13 +57,16 @@ class TreeWeights:
 
     ptr: np.ndarray  # (D + 1,)
     nodes: np.ndarray  # (nnz,)
-    values: np.ndarray  # (nnz,)
+    values: np.ndarray  # (nnz,) int8 or float32
+    scale: np.ndarray  # (n_nodes,) what a value of 1 weighs
     bias: np.ndarray  # (n_nodes,)
+
+
+_Solved = tuple[int, tuple[np.ndarray, ...]]  # the first of some neighbouring nodes, and what prune gives of them
 
 
 @dataclass(frozen=True)
 class _Task:
-    tree: int
     points: np.ndarray  # rows of X at the parent
     point_ptr: np.ndarray  # children of this level x points
     members: np.ndarray
@@ -79,17 +85,17 @@ def train(
     seed: int = 0,
 ) -> list[TreeWeights]:
     """Train all nodes of all trees."""
-    tasks = [task for number, tree in enumerate(trees) for task in _tasks(number, tree, X, Y, pool.cores(n_jobs))]
-    total = sum(task.work for task in tasks) or 1.0
-    threads = min(pool.cores(n_jobs), len(tasks) or 1)
+    tasks = [_tasks(tree, X, Y, pool.cores(n_jobs)) for tree in trees]
+    total = sum(task.work for some in tasks for task in some) or 1.0
+    threads = min(pool.cores(n_jobs), max(map(len, tasks)) or 1)
     memory.require(
-        threads * max((_task_bytes(task, X) for task in tasks), default=0),
+        threads * max((_task_bytes(task, X) for some in tasks for task in some), default=0),
         "Training",
         "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
     )
     scratch = threading.local()
 
-    def work(task: _Task) -> list[tuple[int, tuple[np.ndarray, ...]]]:
+    def work(task: _Task) -> list[_Solved]:
         if not hasattr(scratch, "place"):
             scratch.place = np.full(X.shape[1], -1, np.int32)
             scratch.where = np.empty(X.shape[0], np.int32)
@@ -97,16 +103,16 @@ def train(
         done(task.work / total)
         return found
 
-    tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
+    weights = []
     with progress.stage("training nodes") as done:
-        results = pool.run(work, tasks, n_jobs)
-    found: list[list[tuple[int, tuple[np.ndarray, ...]]]] = [[] for _ in trees]
-    for task, result in zip(tasks, results, strict=True):
-        found[task.tree] += result
-    return [_assemble(tree, parts, X.shape[1]) for tree, parts in zip(trees, found, strict=True)]
+        for tree, some in zip(trees, tasks, strict=True):  # one after another: only one tree's loose parts are held
+            some.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
+            parts = [part for found in pool.run(work, some, n_jobs) for part in found]
+            weights.append(_assemble(tree, parts, X.shape[1], settings.dtype))
+    return weights
 
 
-def _tasks(number: int, tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_Task]:
+def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_Task]:
     """Groups with more than one child, the large ones cut into several tasks."""
     leaf = np.full(Y.shape[1], -1, np.int32)
     leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
@@ -132,9 +138,7 @@ def _tasks(number: int, tree: LabelTree, X: csr_array, Y: csr_array, threads: in
             if load * step > 5e7:  # about a tenth of a second: worth sharing out among threads
                 step = max(solve.LANES, -(-step // (2 * threads) // solve.LANES) * solve.LANES)
             tasks += [
-                _Task(
-                    number, points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a)
-                )
+                _Task(points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a))
                 for a in range(first, last, step)
             ]
     return tasks
@@ -150,7 +154,7 @@ def _task_bytes(task: _Task, X: csr_array) -> float:
 
 def _solve(
     task: _Task, X: csr_array, settings: SolverSettings, seed: int, place: np.ndarray, where: np.ndarray
-) -> list[tuple[int, tuple[np.ndarray, ...]]]:
+) -> list[_Solved]:
     indptr, indices, data, norms, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
     where[task.points] = np.arange(len(task.points), dtype=np.int32)
     signs = np.empty((len(task.points), solve.LANES), np.float32)
@@ -170,21 +174,24 @@ def _solve(
             settings.effort,
             seed + first,
         )
-        found.append((task.offset + first, gather.prune(weights, features, last - first, settings.threshold)))
+        kept = gather.prune(weights, features, last - first, settings.threshold, np.empty(0, settings.dtype))
+        found.append((task.offset + first, kept))
     return found
 
 
-def _assemble(tree: LabelTree, parts: list[tuple[int, tuple[np.ndarray, ...]]], n_features: int) -> TreeWeights:
+def _assemble(tree: LabelTree, parts: list[_Solved], n_features: int, dtype: str) -> TreeWeights:
     parts.sort(key=lambda part: part[0])
     counts = np.zeros(n_features, np.int64)
-    for _, (feature, _, _, _) in parts:
+    for _, (feature, *_) in parts:
         gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= 1 << 16 else np.int32)
-    values = np.empty(ptr[-1], np.float32)
+    values = np.empty(ptr[-1], dtype)
+    scale = np.ones(tree.n_nodes, np.float32)
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)
     cursor = ptr[:-1].copy()
-    for first, (feature, lane, value, biases) in parts:
+    for first, (feature, lane, value, scales, biases) in parts:
         gather.scatter(feature, lane, value, first, cursor, nodes, values)
+        scale[first : first + len(scales)] = scales
         bias[first : first + len(biases)] = biases
-    return TreeWeights(ptr, nodes, values, bias)
+    return TreeWeights(ptr, nodes, values, scale, bias)

@@ -27,6 +27,7 @@ class LabelTreeRanker(Ranker):
     cost: float
     tolerance: float
     threshold: float
+    dtype: str
     normalize: bool
     beam: int
     n_jobs: int | None
@@ -45,6 +46,8 @@ class LabelTreeRanker(Ranker):
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; give a number above 0")
         if self.threshold < 0:
             raise SettingsError(f"threshold is {self.threshold!r}; give 0 or a number above it")
+        if self.dtype not in ("int8", "float32"):
+            raise SettingsError(f"dtype is {self.dtype!r}; choose int8 or float32")
         if self.arity is not None and self.arity < 2:
             raise SettingsError(f"arity is {self.arity!r}; give a whole number from 2")
         if self.balanced and self.arity is not None and self.arity & (self.arity - 1):
@@ -57,7 +60,7 @@ class LabelTreeRanker(Ranker):
         labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         with progress.stage("grouping labels"):
             trees = self._plant(X, Y, labels)
-        settings = SolverSettings(self.loss, self.cost, self.tolerance, threshold=self.threshold)
+        settings = SolverSettings(self.loss, self.cost, self.tolerance, threshold=self.threshold, dtype=self.dtype)
         self.forest_ = Forest.join(trees, train(trees, X, Y, settings, self.n_jobs, self.random_state))
 
     def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:

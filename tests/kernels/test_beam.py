@@ -46,7 +46,8 @@ def test_masked_products_equal_whole_ones(model, keep, monkeypatch) -> None:  # 
             scores = np.full(int(forest.node_at[1]), np.nan, np.float32)
             items, chances = np.empty(100, np.int32), np.empty(100)
             n = beam.search_tree.py_func(
-                *args, forest.nodes, forest.values, forest.bias[: forest.node_at[1]],
+                *args, forest.nodes, forest.values, forest.scale[: forest.node_at[1]],
+                forest.bias[: forest.node_at[1]],
                 forest.child_ptr[: forest.group_at[1]], forest.level_ptr[: forest.level_at[1]],
                 forest.labels[: forest.label_at[1]], 3, keep, np.float32(4), scores, items, chances,
             )  # fmt: skip

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
 from longtail.kernels import cluster, gather
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**16), st.integers(1, 12))
 def test_label_centroids_are_the_strongest_features_of_the_mean(seed: int, width: int) -> None:
     rng = np.random.default_rng(seed)

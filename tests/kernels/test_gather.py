@@ -53,7 +53,8 @@ def test_pruning_and_scattering_keep_exactly_the_large_weights() -> None:
     rng = np.random.default_rng(0)
     weights = rng.normal(size=(6, 8)).astype(np.float32)  # five features and the bias, eight nodes
     features = np.array([3, 0, 7, 5, 1], np.int32)
-    feature, lane, value, bias = gather.prune(weights, features, 6, 0.5)
+    feature, lane, value, scales, bias = gather.prune(weights, features, 6, 0.5, np.empty(0, np.float32))
+    assert (scales == 1).all()
     counts = np.zeros(8, np.int64)
     gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
@@ -74,3 +75,13 @@ def test_signs_mark_the_points_of_each_node() -> None:
     signs = np.empty((2, 8), np.float32)
     gather.fill_signs(point_ptr, points, 0, 3, where, signs)
     assert signs[:, :3].tolist() == [[1, -1, -1], [1, 1, -1]]
+
+
+def test_pruning_to_steps_is_within_half_a_step() -> None:
+    weights = np.random.default_rng(1).normal(size=(40, 8)).astype(np.float32)
+    features = np.arange(39, dtype=np.int32)
+    feature, lane, value, scales, _ = gather.prune(weights, features, 8, 0.1, np.empty(0, np.int8))
+    assert value.dtype == np.int8
+    np.testing.assert_allclose(scales, np.abs(weights[:39]).max(axis=0) / 127, rtol=1e-6)
+    assert (np.abs(value * scales[lane] - weights[feature, lane]) <= scales[lane] / 2 + 1e-6).all()
+    assert len(value) == (np.abs(weights[:39]) >= 0.1).sum()

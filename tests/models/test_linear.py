@@ -30,6 +30,11 @@ class TestParabelLogistic(RankerContract):
         return Parabel(**{"max_leaf": 6, "loss": "logistic", "cost": 10.0, **params})  # type: ignore[arg-type]
 
 
+class TestParabelInFullPrecision(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Parabel(**{"max_leaf": 4, "dtype": "float32", **params})  # type: ignore[arg-type]
+
+
 class TestBonsai(RankerContract):
     def make(self, **params: object) -> Ranker:
         return Bonsai(**{"arity": 5, "max_leaf": 3, **params})  # type: ignore[arg-type]
@@ -49,6 +54,7 @@ class TestDiSMEC(RankerContract):
         ({"cost": -1.0}, "cost is -1.0"),
         ({"threshold": -0.1}, "threshold is -0.1"),
         ({"arity": 6}, "power of two"),
+        ({"dtype": "float16"}, "choose int8 or float32"),
         ({"arity": 1}, "from 2"),
     ],
 )
@@ -77,7 +83,7 @@ def test_a_wide_beam_equals_the_exhaustive_product_of_chances() -> None:
     dense = np.zeros((X.shape[1], len(forest.bias)))
     for f in range(X.shape[1]):
         span = slice(forest.ptr[0, f], forest.ptr[0, f + 1])
-        dense[f, forest.nodes[span]] = forest.values[span]
+        dense[f, forest.nodes[span]] = forest.values[span] * forest.scale[forest.nodes[span]]
     chance = 1 / (1 + np.exp(-4 * (X @ dense + forest.bias)))  # (N, nodes)
     group = np.repeat(np.arange(len(forest.child_ptr) - 1), np.diff(forest.child_ptr))
     for node in range(len(forest.bias)):  # parents come before their children
