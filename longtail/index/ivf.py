@@ -38,7 +38,7 @@ class IVFIndex(Index):
     recall_k : int
         For how many neighbours `recall` is meant.
     n_rescored : int
-        How many of the best by code are scored exactly (at least k are).
+        How many of the best by code are scored exactly (never fewer than 2 k).
     queries : array, shape (m, d), optional
         A sample of what will be asked, from which `n_probe` is chosen; made from the vectors where not given.
     random_state : int

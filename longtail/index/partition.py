@@ -18,7 +18,7 @@ from longtail.kernels import search as kernels
 _BLOCK = 4096
 _PER_PARTITION = 64  # training vectors: more moves centroids little
 _ROUNDS = 10
-_NOISE = 0.5
+_NOISE = 1.0
 
 
 def assign(
@@ -80,7 +80,7 @@ def needed_probes(
 ) -> int:  # fmt: skip
     """How many partitions hold `recall` of the true k nearest neighbours, over a sample of queries.
 
-    Without queries, stored vectors with noise of half their length serve, each one's own vector left out: harder than
+    Without queries, stored vectors with noise of their own length serve, each one's own vector left out: harder than
     most real queries, which lie near some vector, so that the answer errs towards more.
     """
     own = None

@@ -121,9 +121,16 @@ def unit_rows(rows, out):
 @njit(cache=True, nogil=True)
 def scan(query, vectors, l2, k, ids, scores):
     """The k best of all vectors for one query, best first; returns how many. `ids` and `scores` hold at least k."""
+    n = vectors.shape[0]
     size = 0
-    for i in range(vectors.shape[0]):
-        size = _offer(ids, scores, size, k, i, _score(query, vectors[i], l2))
+    block = np.empty(_BLOCK, np.float32)
+    for start in range(0, n, _BLOCK):
+        m = min(_BLOCK, n - start)
+        for i in range(m):
+            block[i] = _score(query, vectors[start + i], l2)
+        for i in range(m):
+            if size < k or block[i] > scores[0]:  # ids only grow, so an equal score ranks after all that are kept
+                size = _offer(ids, scores, size, k, start + i, block[i])
     _sort_heap(ids, scores, size)
     return size
 
@@ -230,7 +237,7 @@ def probe(
     n_partitions, width = centroids.shape
     if n_partitions == 0:
         return 0
-    n_rescored = max(n_rescored, k)
+    n_rescored = max(n_rescored, 2 * k)
     near = np.empty(n_partitions, np.float32)
     rank_partitions(query, centroids, centroid_squares, l2, near)
     best = np.empty(n_partitions, np.int32)

@@ -16,6 +16,7 @@ from longtail import store
 from longtail.errors import DataError, ModelError, SettingsError
 from longtail.index import ExactIndex, HNSWIndex, Index, IVFIndex, from_arrays, make_index
 from tests.index.cases import best, clustered, recall, scores_of
+from tests.test_imports import modules_after
 
 METRICS = ["ip", "cosine", "l2"]
 KINDS = ["exact", "ivf", "hnsw"]
@@ -323,3 +324,13 @@ def test_without_faiss_a_graph_names_the_remedy(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     with pytest.raises(SettingsError, match=r"longtail\[neural\]"):
         HNSWIndex(np.eye(3))
+
+
+def test_searching_needs_neither_torch_nor_faiss() -> None:
+    code = (
+        "import numpy as np\n"
+        "from longtail.index import from_arrays, make_index\n"
+        "index = from_arrays(*make_index(np.eye(30), kind='ivf').to_arrays())\n"
+        "index.search_one(np.ones(30), 3), index.search(np.ones((2, 30)), 3)\n"
+    )
+    assert not modules_after(code) & {"torch", "faiss", "sklearn"}
