@@ -18,7 +18,7 @@ from longtail.kernels import search as kernels
 _BLOCK = 4096
 _PER_PARTITION = 64  # training vectors: more moves centroids little
 _ROUNDS = 10
-_NOISE = 1.0
+_SAMPLE = 256  # queries
 
 
 def assign(
@@ -80,17 +80,30 @@ def needed_probes(
 ) -> int:  # fmt: skip
     """How many partitions hold `recall` of the true k nearest neighbours, over a sample of queries.
 
-    Without queries, stored vectors with noise of their own length serve, each one's own vector left out: harder than
-    most real queries, which lie near some vector, so that the answer errs towards more.
+    Without queries, two samples are made of the vectors, and the harder one counts: vectors with noise of their own
+    length, each one's own vector left out, as a point near one label; and sums of three vectors, as a point that has
+    several labels of different topics.
     """
-    own = None
-    if queries is None:
-        own = rng.choice(len(index), min(len(index), 256), replace=False)
-        noise = rng.standard_normal((len(own), index.width), np.float32)
-        scale = np.sqrt(index._squares[own] / index.width) * np.float32(_NOISE)
-        queries = index.vectors[own] + noise * scale[:, None]
-    elif len(queries) > 256:
-        queries = np.asarray(queries)[rng.choice(len(queries), 256, replace=False)]
+    if queries is not None:
+        queries = np.asarray(queries)
+        if len(queries) > _SAMPLE:
+            queries = queries[rng.choice(len(queries), _SAMPLE, replace=False)]
+        return _probes_for(index, centroids, partition, queries, None, k, recall, n_jobs)
+    own = rng.choice(len(index), min(len(index), _SAMPLE), replace=False)
+    noise = rng.standard_normal((len(own), index.width), np.float32)
+    noise *= np.sqrt(index._squares[own] / np.float32(index.width))[:, None]
+    mixed = index.vectors[rng.integers(0, len(index), (_SAMPLE, 3))].sum(axis=1)
+    return max(
+        _probes_for(index, centroids, partition, index.vectors[own] + noise, own, k, recall, n_jobs),
+        _probes_for(index, centroids, partition, mixed, None, k, recall, n_jobs),
+    )
+
+
+def _probes_for(
+    index: Index, centroids: np.ndarray, partition: np.ndarray, queries: np.ndarray, own: np.ndarray | None, k: int,
+    recall: float, n_jobs: int | None,
+) -> int:  # fmt: skip
+    """`needed_probes` for these queries; the neighbour ``own[row]`` of a query does not count."""
     rows, squares = index._prepared(queries, "query")
     found, _ = exact_search(index, rows, squares, k if own is None else k + 1, n_jobs)
     near = rows @ centroids.T  # (queries, partitions)
@@ -102,8 +115,6 @@ def needed_probes(
     if not counted.any():
         return len(centroids)
     near.sort(axis=1)
-    ranks = [
-        np.searchsorted(row, values[use], side="right") for row, values, use in zip(near, at, counted, strict=True)
-    ]
+    ranks = [np.searchsorted(row, there[use], "right") for row, there, use in zip(near, at, counted, strict=True)]
     ordered = np.sort(np.concatenate(ranks))
     return int(ordered[min(len(ordered), math.ceil(recall * len(ordered))) - 1])
