@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 _HOW = """\
-Generated vectors of length 512, inner product, the 5 best; on one thread; 500 queries in a batch, 100 of them one at
-a time, the better of two passes. `clustered`: unit vectors in topics of about 100, as trained label vectors lie; `gaussian`: no structure,
-where no partition or graph can tell near from far. Half of the queries are a stored vector with noise of its own length
-(a point near one label), half the sum of three (a point with three labels); recall is given for all and, in brackets,
-for the two halves. `auto` is what `make_index` chooses; it opens as many partitions as samples of its own need for a
-recall of 0.99, whatever that costs. `faiss-ivf` is faiss's IndexIVFFlat with as many partitions, and the fewest opened
-(doubling) that reach 0.98 on these very queries. Megabytes are those of all arrays, the float32 vectors among them;
-building uses all cores."""
+Generated vectors of length 512, inner product, the 5 best, on one thread: 500 queries in a batch, 100 of them one at a
+time, the better of two passes. `clustered`: unit vectors in topics of about 100, as trained label vectors lie;
+`gaussian`: no structure, where no partition or graph can tell near from far. Half of the queries are a stored vector
+with noise of its own length (a point near one label), half the sum of three (a point with three labels); recall is
+given for all and, in brackets, for the two halves. `auto` is what `make_index` chooses; it opens as many partitions as
+samples of its own need for a recall of 0.99, whatever that costs. `faiss-ivf` is faiss's IndexIVFFlat with as many
+partitions, and the fewest opened (doubling) that reach 0.98 on these very queries. Megabytes are those of all arrays,
+the float32 vectors among them; building uses all cores."""
 _BARS = {100_000: 1.0, 1_000_000: 5.0}  # p50 in milliseconds
 _RECALL = 0.98
 _HEAD = ["vectors", "index", "p50 ms", "p95 ms", "batch ms", "recall@5", "opened", "MB", "build s"]

@@ -109,7 +109,10 @@ class Index(ABC):
         return self._search_one(query[0], min(k, len(self)))
 
     def add(self, vectors: np.ndarray) -> None:
-        """Append vectors; their ids continue. Add many at once: each call may move what is there."""
+        """Append vectors; their ids continue.
+
+        Add many at once, since each call may move what is there, and not while other threads search.
+        """
         rows, squares = self._prepared(vectors, "vector")
         if len(rows):
             self._hold(np.concatenate((self._rows, rows)), np.concatenate((self._squares, squares)))

@@ -77,8 +77,13 @@ class HNSWIndex(Index):
         kernels.squares(frozen(rows), squares)
         self._hold(rows, squares)
 
+    @property
+    def vectors(self) -> np.ndarray:
+        """A copy of what is searched: the original belongs to faiss and goes with this index."""
+        return self._rows.copy()
+
     def add(self, vectors: np.ndarray) -> None:
-        """Append vectors; their ids continue."""
+        """Append vectors; their ids continue. Not while other threads search."""
         rows, _ = self._prepared(vectors, "vector")
         if len(rows):
             with limit_blas(1):

@@ -55,8 +55,7 @@ class IVFIndex(Index):
         random_state: int = 0, n_jobs: int | None = None,
     ) -> None:  # fmt: skip
         for name, value in (("n_partitions", n_partitions), ("n_probe", n_probe), ("recall_k", recall_k)):
-            if value is not None and value < 1:
-                raise SettingsError(f"{name}={value}: must be at least 1.")
+            _check_positive(name, value)
         if not 0 < recall <= 1:
             raise SettingsError(f"recall={recall}: must lie in (0, 1].")
         super().__init__(vectors, metric)
@@ -75,6 +74,16 @@ class IVFIndex(Index):
         """How many partitions there are."""
         return len(self._centroids)
 
+    @property
+    def n_probe(self) -> int:
+        """How many partitions a search opens; may be set."""
+        return self._n_probe
+
+    @n_probe.setter
+    def n_probe(self, value: int) -> None:
+        _check_positive("n_probe", value)
+        self._n_probe = self._wanted["n_probe"] = int(value)
+
     def _build(self, queries: np.ndarray | None, n_jobs: int | None) -> None:
         rng = np.random.default_rng(self.random_state)
         n = len(self)
@@ -88,11 +97,11 @@ class IVFIndex(Index):
         self._centroids = frozen(self._centroids)
         self._centroid_squares = np.einsum("ij,ij->i", self._centroids, self._centroids)
         self._lay_out(partition, n_jobs)
-        self.n_probe = wanted["n_probe"] or max(1, n_partitions)
+        self._n_probe = wanted["n_probe"] or max(1, n_partitions)
         if n and wanted["n_probe"] is None:
             # Half of what may be missed is left to the codes.
             share, k = (1 + wanted["recall"]) / 2, int(wanted["recall_k"])
-            self.n_probe = needed_probes(self, self._centroids, partition, queries, k, share, rng, n_jobs)
+            self._n_probe = needed_probes(self, self._centroids, partition, queries, k, share, rng, n_jobs)
 
     def _lay_out(self, partition: np.ndarray, n_jobs: int | None = None) -> None:
         """Bring the vectors of each partition together."""
@@ -119,7 +128,7 @@ class IVFIndex(Index):
     def _parts(self) -> tuple[Any, ...]:
         return (
             self._rows, self._squares, self._l2, self._centroids, self._centroid_squares, self._indptr, self._order,
-            self._codes, self._scales, int(self.n_probe), self.n_rescored,
+            self._codes, self._scales, self._n_probe, self.n_rescored,
         )  # fmt: skip
 
     def _search(self, queries: np.ndarray, squares: np.ndarray, k: int, n_jobs: int | None) -> Found:
@@ -139,7 +148,7 @@ class IVFIndex(Index):
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         meta = {
-            "n_probe": int(self.n_probe),
+            "n_probe": self._n_probe,
             "n_rescored": self.n_rescored,
             "random_state": self.random_state,
             "trained_on": self._trained_on,
@@ -161,7 +170,7 @@ class IVFIndex(Index):
         index = cls.__new__(cls)
         index._set_metric(meta["metric"])
         index._hold_stored(arrays)
-        index.n_probe, index.n_rescored = int(meta["n_probe"]), int(meta["n_rescored"])
+        index._n_probe, index.n_rescored = int(meta["n_probe"]), int(meta["n_rescored"])
         index.random_state, index._trained_on = int(meta["random_state"]), int(meta["trained_on"])
         index._wanted = dict(meta["wanted"])
         n, width = index._rows.shape
@@ -184,6 +193,11 @@ class IVFIndex(Index):
             raise ModelError("the arrays of a stored index do not fit together. Train or copy the model again.")
         index._centroid_squares = np.einsum("ij,ij->i", index._centroids, index._centroids)
         return index
+
+
+def _check_positive(name: str, value: int | None) -> None:
+    if value is not None and value < 1:
+        raise SettingsError(f"{name}={value}: must be at least 1.")
 
 
 def _is(array: np.ndarray, dtype: type, shape: tuple[int, ...]) -> bool:

@@ -224,6 +224,18 @@ def test_partitions_are_made_again_when_most_vectors_are_new() -> None:
     assert recall(index.search(vectors[:200], 5)[0], best(scores_of(vectors[:200], vectors, "ip"), 5)) >= 0.97
 
 
+def test_partitions_opened_may_be_set_and_stay_set() -> None:
+    vectors = clustered(2000, 16)
+    index = IVFIndex(vectors[:500])
+    index.n_probe = 3
+    index.add(vectors[500:])  # makes the partitions again
+    again = from_arrays(*index.to_arrays())
+    assert isinstance(again, IVFIndex)
+    assert index.n_probe == again.n_probe == 3
+    with pytest.raises(SettingsError, match="n_probe=0"):
+        index.n_probe = 0
+
+
 @pytest.mark.parametrize("mmap", [True, False])
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("kind", KINDS)
