@@ -11,7 +11,10 @@ from pathlib import Path
 
 from benchmarks import results
 
-SECTIONS = {"peers": "benchmarks.peers.section"}  # results/NAME.json -> who renders it, in the order of the page
+SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
+    "peers": "benchmarks.peers.section",
+    "index": "benchmarks.index_section",
+}
 PAGE = Path(__file__).parent / "RESULTS.md"
 _HEAD = """# Results
 
