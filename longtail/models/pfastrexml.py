@@ -37,7 +37,7 @@ class PfastreXML(FastXML):
     labels_per_leaf : int
         Labels that a leaf keeps.
     cost : float
-        C, the weight of the logistic loss against the L1 norm of a separator.
+        C, the weight of the logistic loss against the L1 norm of a separator; worth choosing between 1 and 5.
     alpha : float
         Weight of the trees against the centroids, from 0 to 1; at 1 centroids are not used.
     gamma : float
