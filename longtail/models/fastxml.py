@@ -6,8 +6,9 @@ tree; a label's score is its share of the points there, averaged over the trees.
 
 Choices: a node alternates between rankings and sides until no point moves, then learns its separator once; both sides
 weigh the same in the loss; the bias is regularised like a feature; a node that cannot be parted is a leaf; labels that
-no point of a side has are not ranked there. The paper's C = 1 is for counts as they come; for points of length 1, the
-default here, 2 was the better compromise on held-out points of Bibtex (which wants 5) and Delicious (which wants 1).
+no point of a side has are ranked there after all others. The paper's C = 1 is for counts as they come; for points of
+length 1, the default here, 2 was the better compromise on held-out points of Bibtex (which wants 5) and Delicious
+(which wants 1).
 """
 
 from __future__ import annotations
