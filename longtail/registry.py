@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
     "dismec": "longtail.models.dismec:DiSMEC",
+    "fastxml": "longtail.models.fastxml:FastXML",
     "parabel": "longtail.models.parabel:Parabel",
+    "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
 }
 TAGGER = "longtail.tagger:Tagger"
