@@ -1,0 +1,304 @@
+"""GLaS: an embedding classifier whose label vectors are held to the labels' co-occurrence (Guo et al., NeurIPS 2019).
+
+A point is the sum of its tokens' vectors through a ReLU, a label is a vector, a score is their inner product. Such models
+overfit; the paper's cure is a regulariser that pulls the Gram matrix of label vectors to how often labels occur together
+(eq. 3), input dropout (§3.3) and weight normalisation (§3.1).
+
+Choices made here. The paper draws one positive label a point (Alg. 2, line 12); we take the mean over all of them, which
+is the same in expectation and less noisy. Negatives are all labels while these are few, else the batch's own and some
+drawn uniformly, with weights against the unequal chances. The regulariser acts on the directions of the label vectors
+drawn for the batch, whether or not the scores are normalised.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.split import split
+from longtail.engine import memory
+from longtail.errors import SettingsError
+from longtail.kernels.rows import encode_point
+from longtail.labels.cooccurrence import HOWS, affinity
+from longtail.models.base import Arrays, Ranker
+from longtail.neural.batch import CandidateSampler
+from longtail.neural.learner import EmbeddingLearner, calibrate
+from longtail.neural.loop import LoopSettings, fingerprint, train
+from longtail.neural.losses import LOSSES, Loss, margin
+from longtail.neural.network import Network, NetworkSettings, activate, encode_all
+from longtail.neural.optimizers import KINDS
+from longtail.neural.regularizers import REGULARIZERS
+from longtail.neural.search import top_k
+
+_BELOW_ONE = np.float32(1 - 2**-23)
+_ABOVE_ZERO = np.float32(1e-30)
+
+
+class GLaS(Ranker):
+    """Embedding classifier with the GLaS regulariser.
+
+    Parameters
+    ----------
+    dim : int
+        d, the length of token and label vectors.
+    loss : {"bce", "softmax", "margin"}
+        See :mod:`longtail.neural.losses`.
+    regularizer : {"glas", "spreadout", "gravity", "none"}
+        See :mod:`longtail.neural.regularizers`.
+    affinity : {"arithmetic", "geometric", "pmi", "jaccard"}
+        Co-occurrence that "glas" holds label vectors to; see :mod:`longtail.labels.cooccurrence`.
+    weight : float
+        λ, the weight of the regulariser.
+    keep : float
+        ρ, the chance of a feature to stay in input dropout.
+    relu : bool
+        ReLU after the sum of tokens, or a linear encoder.
+    normalize : bool
+        Points and label vectors to length 1, with one shared trainable length.
+    scale : float
+        That length at the start.
+    candidates : int
+        With no more labels than this each point meets all of them; else so many drawn ones and those of its batch.
+    correction : float
+        How far drawn negatives are weighted by one over their chance of being drawn, 0 to 1.
+    epochs, batch_size, learning_rate, schedule, patience
+        See :class:`longtail.neural.loop.LoopSettings`.
+    optimizer : {"adam", "adagrad", "sgd"}
+    decay : float
+        Weight decay of the vectors a batch touches.
+    margin : float
+        c of eq. 1.
+    n_hard : int
+        Negatives of the margin loss: the highest so many.
+    validation_fraction : float
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
+        part.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
+    n_jobs : int, optional
+        Threads of the kernels; all cores by default.
+    random_state : int
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss and precision in training and validation after each epoch.
+    """
+
+    kind: ClassVar[str] = "glas"
+    history_: list[dict[str, float]]
+
+    def __init__(
+        self,
+        dim: int = 512,
+        loss: str = "bce",
+        regularizer: str = "glas",
+        affinity: str = "arithmetic",
+        weight: float = 10.0,
+        keep: float = 0.8,
+        relu: bool = True,
+        normalize: bool = False,
+        scale: float = 16.0,
+        candidates: int = 8192,
+        correction: float = 0.4,
+        epochs: int = 10,
+        batch_size: int = 512,
+        learning_rate: float = 0.01,
+        schedule: str = "linear",
+        patience: int = 3,
+        optimizer: str = "adam",
+        decay: float = 0.0,
+        margin: float = 0.3,
+        n_hard: int = 10,
+        validation_fraction: float = 0.05,
+        checkpoint: str | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.dim = dim
+        self.loss = loss
+        self.regularizer = regularizer
+        self.affinity = affinity
+        self.weight = weight
+        self.keep = keep
+        self.relu = relu
+        self.normalize = normalize
+        self.scale = scale
+        self.candidates = candidates
+        self.correction = correction
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.patience = patience
+        self.optimizer = optimizer
+        self.decay = decay
+        self.margin = margin
+        self.n_hard = n_hard
+        self.validation_fraction = validation_fraction
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        for name, known in (
+            ("loss", tuple(LOSSES)),
+            ("regularizer", (*REGULARIZERS, "none")),
+            ("affinity", HOWS),
+            ("optimizer", tuple(KINDS)),
+        ):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(known)}")
+        for name in ("dim", "candidates", "n_hard"):
+            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
+                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        for name in ("weight", "decay", "margin", "correction"):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
+        if not 0 < self.keep <= 1:
+            raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
+        if not self.scale > 0:
+            raise SettingsError(f"scale is {self.scale!r}; give a number above 0")
+        if not 0 <= self.validation_fraction < 1:
+            raise SettingsError(f"validation_fraction is {self.validation_fraction!r}; give 0, or a number below 1")
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        self._check_settings()
+        loop = LoopSettings(
+            self.epochs, self.batch_size, self.learning_rate, self.schedule, 0.0, self.patience, self.random_state,
+            self.checkpoint,
+        )  # fmt: skip
+        loop.check()
+        network_settings = NetworkSettings(
+            self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs
+        )
+        identity = ""
+        if self.checkpoint is not None:
+            params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
+            identity = fingerprint(params, X, Y, *(validation or ()))
+        X, Y, held = self._hold_out(X, Y, validation)
+        self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
+        Y = seen(Y, self.label_ids_)
+        n_labels = Y.shape[1]
+        memory.require(
+            Network.bytes_needed(
+                X.shape[1], n_labels, network_settings, self.batch_size, min(n_labels, 2 * self.candidates)
+            ),
+            "GLaS",
+            "Lower dim, or use fewer features (max_features, min_df).",
+        )
+        network = Network(
+            X.shape[1], n_labels, network_settings, self._prior(Y), np.random.default_rng(self.random_state)
+        )
+        regularizer = REGULARIZERS.get(self.regularizer)
+        learner = EmbeddingLearner(
+            network,
+            X,
+            Y,
+            self._held(held),
+            CandidateSampler(Y, self.candidates, self.batch_size),
+            self._loss(),
+            regularizer,
+            self.weight,
+            affinity(Y, self.affinity) if self.regularizer == "glas" else None,
+            self.keep,
+        )
+        self.history_ = train(learner, X.shape[0], loop, identity)
+        self.scorer_ = network.scorer()
+        self.slope_, self.offset_ = 1.0, 0.0
+        if self.loss == "margin":
+            part = learner.validation or (X[:2000], Y[:2000])
+            self.slope_, self.offset_ = calibrate(learner.search, *part)
+
+    def _hold_out(
+        self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
+    ) -> tuple[csr_array, csr_array, tuple[csr_array, csr_array] | None]:
+        """Training points with labels, and the validation part."""
+        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
+        if validation is not None or self.validation_fraction == 0:
+            return (X, Y, validation) if len(some) == X.shape[0] else (X[some], Y[some], validation)
+        share = min(self.validation_fraction, 2000 / len(some))
+        train_rows, held_rows = split(Y[some], share, self.random_state)
+        if len(held_rows) == 0:
+            return X[some], Y[some], None
+        rows, held = some[train_rows], some[held_rows]
+        return X[rows], Y[rows], (X[held], Y[held])
+
+    def _held(self, held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
+        """The validation part over the labels seen in training; None where nothing is left to measure."""
+        if held is None:
+            return None
+        X, Y = held[0], seen(held[1], self.label_ids_)
+        some = np.flatnonzero(np.diff(Y.indptr))
+        return (X[some], Y[some]) if len(some) else None
+
+    def _loss(self) -> Loss:
+        if self.loss == "margin":
+            return partial(margin, c=self.margin, n_hard=self.n_hard, n_jobs=self.n_jobs)
+        return partial(LOSSES[self.loss], correction=self.correction)
+
+    def _prior(self, Y: csr_array) -> np.ndarray:
+        """Biases at the start: the log odds of each label for the logistic loss, which then need not be learnt."""
+        if self.loss != "bce":
+            return np.zeros(Y.shape[1], np.float32)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        chance = (counts + 0.5) / (Y.shape[0] + 1.0)
+        return np.log(chance / (1 - chance))
+
+    # Answering ---------------------------------------------------------------------------------------------------
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        tables = self.scorer_
+        h = encode_all(X, tables["tokens"], tables["bias"], self.relu, self.normalize, True, self.n_jobs)
+        k = min(k, len(self.label_ids_))
+        found, raw = top_k(h, tables["labels"], tables["label_bias"], k, self.n_jobs)
+        n = X.shape[0]
+        indptr = np.arange(0, n * k + 1, k, dtype=np.int32 if n * k < 2**31 else np.int64)
+        return csr_array(
+            (self._unit(raw).ravel(), self.label_ids_[found.ravel()], indptr), shape=(n, self.n_labels_)
+        )
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        tables = self.scorer_
+        h = np.empty((1, self.dim), np.float32)
+        if not encode_point(indices, values, self.n_features_in_, True, tables["tokens"], tables["bias"], h[0]):
+            return None
+        activate(h, self.relu, self.normalize)
+        found, raw = top_k(h, tables["labels"], tables["label_bias"], min(k, len(self.label_ids_)), 1)
+        return self.label_ids_[found[0]], self._unit(raw)[0]
+
+    def _unit(self, raw: np.ndarray) -> np.ndarray:
+        """Raw scores (N, k), the best first, as scores in (0, 1)."""
+        if self.loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
+            best = raw[:, :1]
+            chance = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
+        else:
+            chance = 1 / (1 + np.exp(-np.clip(self.slope_ * raw + self.offset_, -60, 60)))
+        return np.clip(chance, _ABOVE_ZERO, _BELOW_ONE, dtype=np.float32)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
+        return facts, {"label_ids": self.label_ids_, **self.scorer_}, {}
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
+        self.label_ids_ = arrays["label_ids"]
+        self.scorer_ = {name: arrays[name] for name in ("tokens", "bias", "labels", "label_bias")}
+
+
+def seen(Y: csr_array, labels: np.ndarray) -> csr_array:
+    """The columns `labels` of Y."""
+    if len(labels) == Y.shape[1]:
+        return Y
+    place = np.full(Y.shape[1], -1, np.int32)
+    place[labels] = np.arange(len(labels))
+    keep = place[Y.indices] >= 0
+    indptr = np.concatenate([[0], np.cumsum(keep)])[Y.indptr].astype(Y.indptr.dtype)
+    return csr_array((Y.data[keep], place[Y.indices[keep]], indptr), shape=(Y.shape[0], len(labels)))
