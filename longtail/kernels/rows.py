@@ -54,6 +54,12 @@ def encode_point(idx, val, n_features, unit, table, bias, out):
     return True
 
 
+@njit(cache=True, nogil=True)
+def _correction(beta, age):
+    """1 / (1 - beta^age), without a power: with fast maths that becomes a call that LLVM cannot always link."""
+    return np.float32(1.0 / (1.0 - np.exp(np.float64(age) * np.log(np.float64(beta)))))
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def _step(kind, w, g, m, v, age, lr, decay, beta1, beta2, eps):
     """One optimiser step of one row: w, g, m, v are (d,), age how often the row was stepped, this time included."""
@@ -61,8 +67,8 @@ def _step(kind, w, g, m, v, age, lr, decay, beta1, beta2, eps):
     keep = np.float32(1.0) - lr * decay
     if kind == ADAM:
         one = np.float32(1.0)
-        correct1 = np.float32(1.0 / (1.0 - beta1**age))
-        correct2 = np.float32(1.0 / (1.0 - beta2**age))
+        correct1 = _correction(beta1, age)
+        correct2 = _correction(beta2, age)
         for j in range(d):
             m[j] = beta1 * m[j] + (one - beta1) * g[j]
             v[j] = beta2 * v[j] + (one - beta2) * g[j] * g[j]
