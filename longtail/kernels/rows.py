@@ -34,23 +34,31 @@ def encode(ptr, idx, val, features, table, bias, first, last, out):
                     row[j] += x * w[j]
 
 
-@njit(cache=True, nogil=True)
-def encode_point(idx, val, n_features, unit, table, bias, out):
-    """One point given by its features; False where one is out of range or a value is no number. Serial, for services."""
+@njit(cache=True, nogil=True, fastmath=True)
+def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
+    """As ``encode``, for prediction: columns are rows of the table, and with `unit` a point is scaled to length 1."""
     d = table.shape[1]
-    square = 0.0
+    for i in range(first, last):
+        row = out[i]
+        square = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            square += np.float64(val[p]) * np.float64(val[p])
+        scale = np.float32(1.0 / np.sqrt(square)) if unit and square > 0 else np.float32(1.0)
+        for j in range(d):
+            row[j] = bias[j]
+        for p in range(ptr[i], ptr[i + 1]):
+            x = val[p] * scale
+            w = table[idx[p]]
+            for j in range(d):
+                row[j] += x * w[j]
+
+
+@njit(cache=True, nogil=True)
+def valid(idx, val, n_features):
+    """Whether a point's features exist and its values are numbers."""
     for p in range(idx.shape[0]):
         if idx[p] < 0 or idx[p] >= n_features or not np.isfinite(val[p]):
             return False
-        square += val[p] * val[p]
-    scale = np.float32(1.0 / np.sqrt(square)) if unit and square > 0 else np.float32(1.0)
-    for j in range(d):
-        out[j] = bias[j]
-    for p in range(idx.shape[0]):
-        x = val[p] * scale
-        w = table[idx[p]]
-        for j in range(d):
-            out[j] += x * w[j]
     return True
 
 

@@ -21,14 +21,14 @@ from scipy.sparse import csr_array
 from longtail.data.split import split
 from longtail.engine import memory
 from longtail.errors import SettingsError
-from longtail.kernels.rows import encode_point
+from longtail.kernels.rows import valid
 from longtail.labels.cooccurrence import HOWS, affinity
 from longtail.models.base import Arrays, Ranker
 from longtail.neural.batch import CandidateSampler
 from longtail.neural.learner import EmbeddingLearner, calibrate
 from longtail.neural.loop import LoopSettings, fingerprint, train
 from longtail.neural.losses import LOSSES, Loss, margin
-from longtail.neural.network import Network, NetworkSettings, activate, encode_all
+from longtail.neural.network import Network, NetworkSettings, encode_all
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regularizers import REGULARIZERS
 from longtail.neural.search import top_k
@@ -46,7 +46,7 @@ class GLaS(Ranker):
         d, the length of token and label vectors.
     loss : {"bce", "softmax", "margin"}
         See :mod:`longtail.neural.losses`.
-    regularizer : {"glas", "spreadout", "gravity", "none"}
+    regularizer : {"glas", "spreadout", "gravity"}, optional
         See :mod:`longtail.neural.regularizers`.
     affinity : {"arithmetic", "geometric", "pmi", "jaccard"}
         Co-occurrence that "glas" holds label vectors to; see :mod:`longtail.labels.cooccurrence`.
@@ -95,7 +95,7 @@ class GLaS(Ranker):
         self,
         dim: int = 512,
         loss: str = "bce",
-        regularizer: str = "glas",
+        regularizer: str | None = "glas",
         affinity: str = "arithmetic",
         weight: float = 10.0,
         keep: float = 0.8,
@@ -148,12 +148,12 @@ class GLaS(Ranker):
     def _check_settings(self) -> None:
         for name, known in (
             ("loss", tuple(LOSSES)),
-            ("regularizer", (*REGULARIZERS, "none")),
+            ("regularizer", (*REGULARIZERS, None)),
             ("affinity", HOWS),
             ("optimizer", tuple(KINDS)),
         ):
             if getattr(self, name) not in known:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(known)}")
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(str, known))}")
         for name in ("dim", "candidates", "n_hard"):
             if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
                 raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
@@ -197,7 +197,7 @@ class GLaS(Ranker):
         network = Network(
             X.shape[1], n_labels, network_settings, self._prior(Y), np.random.default_rng(self.random_state)
         )
-        regularizer = REGULARIZERS.get(self.regularizer)
+        regularizer = None if self.regularizer is None else REGULARIZERS[self.regularizer]
         learner = EmbeddingLearner(
             network,
             X,
@@ -255,24 +255,23 @@ class GLaS(Ranker):
     # Answering ---------------------------------------------------------------------------------------------------
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        tables = self.scorer_
-        h = encode_all(X, tables["tokens"], tables["bias"], self.relu, self.normalize, True, self.n_jobs)
-        k = min(k, len(self.label_ids_))
-        found, raw = top_k(h, tables["labels"], tables["label_bias"], k, self.n_jobs)
-        n = X.shape[0]
+        found, scores = self._search(X.indptr, X.indices, X.data, k)
+        n, k = found.shape
         indptr = np.arange(0, n * k + 1, k, dtype=np.int32 if n * k < 2**31 else np.int64)
-        return csr_array(
-            (self._unit(raw).ravel(), self.label_ids_[found.ravel()], indptr), shape=(n, self.n_labels_)
-        )
+        return csr_array((scores.ravel(), found.ravel(), indptr), shape=(n, self.n_labels_))
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        tables = self.scorer_
-        h = np.empty((1, self.dim), np.float32)
-        if not encode_point(indices, values, self.n_features_in_, True, tables["tokens"], tables["bias"], h[0]):
+        if not valid(indices, values, self.n_features_in_):
             return None
-        activate(h, self.relu, self.normalize)
-        found, raw = top_k(h, tables["labels"], tables["label_bias"], min(k, len(self.label_ids_)), 1)
-        return self.label_ids_[found[0]], self._unit(raw)[0]
+        found, scores = self._search(np.array([0, len(indices)], np.int32), indices, values, k)
+        return found[0], scores[0]
+
+    def _search(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and scores, (N, k), the best first."""
+        tables, jobs = self.scorer_, 1 if len(ptr) < 64 else self.n_jobs
+        h = encode_all(ptr, idx, val, tables["tokens"], tables["bias"], self.relu, self.normalize, True, jobs)
+        found, raw = top_k(h, tables["labels"], tables["label_bias"], min(k, len(self.label_ids_)), jobs)
+        return self.label_ids_[found], self._unit(raw)
 
     def _unit(self, raw: np.ndarray) -> np.ndarray:
         """Raw scores (N, k), the best first, as scores in (0, 1)."""

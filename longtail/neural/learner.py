@@ -79,9 +79,7 @@ class EmbeddingLearner:
             else:
                 labels = candidates.labels[drawn]
                 affinities = block(self.U.indptr, self.U.indices, self.U.data, labels, self._labels)
-        return self.network.step(
-            batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities
-        )
+        return self.network.step(batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities)
 
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
@@ -112,8 +110,9 @@ class EmbeddingLearner:
         """Best labels and raw scores of the points of X, (N, k) each."""
         settings, tables = self.network.settings, self.network.scorer()
         h = encode_all(
-            X, tables["tokens"], tables["bias"], settings.relu, settings.normalize, self.unit, settings.n_jobs
-        )
+            X.indptr, X.indices, X.data, tables["tokens"], tables["bias"],
+            settings.relu, settings.normalize, self.unit, settings.n_jobs,
+        )  # fmt: skip
         return top_k(h, tables["labels"], tables["label_bias"], k, settings.n_jobs)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -126,9 +125,9 @@ class EmbeddingLearner:
         return self.network.tables
 
 
-def calibrate(search: Callable[[csr_array, int], tuple[np.ndarray, np.ndarray]], X: csr_array, Y: csr_array) -> tuple[
-    float, float
-]:
+def calibrate(
+    search: Callable[[csr_array, int], tuple[np.ndarray, np.ndarray]], X: csr_array, Y: csr_array
+) -> tuple[float, float]:
     """Slope and offset that turn raw scores into chances: logistic regression on the best 50 labels of some points."""
     k = min(50, Y.shape[1])
     found, raw = search(X, k)

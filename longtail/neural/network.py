@@ -12,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
@@ -198,25 +197,14 @@ def _through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> n
 
 
 def encode_all(
-    X: csr_array, tokens: np.ndarray, bias: np.ndarray, relu: bool, normalize: bool, unit: bool, n_jobs: int | None
-) -> np.ndarray:
-    """Encode every row of X for prediction, (N, d)."""
-    h = np.empty((X.shape[0], tokens.shape[1]), np.float32)
-    val = X.data
-    if unit:
-        val = val * _scales(X)
-    every = np.arange(len(tokens), dtype=np.int32)
+    ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, tokens: np.ndarray, bias: np.ndarray,
+    relu: bool, normalize: bool, unit: bool, n_jobs: int | None,
+) -> np.ndarray:  # fmt: skip
+    """Encode points for prediction, (N, d), from the three arrays of their CSR."""
+    h = np.empty((len(ptr) - 1, tokens.shape[1]), np.float32)
 
     def work(block: tuple[int, int]) -> None:
-        kernels.encode(X.indptr, X.indices, val, every, tokens, bias, *block, h)
+        kernels.encode_whole(ptr, idx, val, tokens, bias, unit, *block, h)
 
     pool.run(work, pool.blocks(len(h), n_jobs), n_jobs)
     return activate(h, relu, normalize)[0]
-
-
-def _scales(X: csr_array) -> np.ndarray:
-    """One over the length of its row, for each stored value."""
-    counts = np.diff(X.indptr)
-    owner = np.repeat(np.arange(X.shape[0]), counts)
-    square = np.bincount(owner, weights=X.data.astype(np.float64) ** 2, minlength=X.shape[0])
-    return np.repeat(1 / np.sqrt(np.where(square > 0, square, 1)), counts).astype(np.float32)
