@@ -1,4 +1,4 @@
-"""The margin loss with stochastic negative mining, row by row. Smooth losses are a few NumPy lines: see neural/losses."""
+"""The margin loss with stochastic negative mining, row by row. Smooth losses are NumPy lines in neural/losses."""
 
 from __future__ import annotations
 

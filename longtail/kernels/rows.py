@@ -1,9 +1,9 @@
 """Steps of neural training that touch some rows of a table and no others.
 
-A mini-batch comes as a local CSR (:func:`longtail.kernels.gather.gather_rows`): columns numbered by first appearance, and
-`features` to say which rows of the table they are. ``encode`` is the product of that batch and the table; ``learn_sparse``
-is its way back: it sums the gradient of one row of the table in a scratch vector of d numbers and steps the row at once,
-so that the gradient of a table never exists, not even of its touched rows.
+A mini-batch comes as a local CSR (:func:`longtail.kernels.gather.gather_rows`): columns numbered by first appearance,
+and `features` to say which rows of the table they are. ``encode`` is the product of that batch and the table;
+``learn_sparse`` is its way back: it sums the gradient of one row of the table in a scratch vector of d numbers and
+steps the row at once, so that the gradient of a table never exists, not even of its touched rows.
 
 All kernels are serial, release the interpreter lock and take a range of rows: see :mod:`longtail.kernels.pool`.
 """
@@ -56,10 +56,10 @@ def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
 @njit(cache=True, nogil=True)
 def valid(idx, val, n_features):
     """Whether a point's features exist and its values are numbers."""
+    fine = True
     for p in range(idx.shape[0]):
-        if idx[p] < 0 or idx[p] >= n_features or not np.isfinite(val[p]):
-            return False
-    return True
+        fine &= 0 <= idx[p] < n_features and np.isfinite(val[p])
+    return fine
 
 
 @njit(cache=True, nogil=True)
@@ -145,7 +145,7 @@ def columns(ptr, idx, val, n_columns):
 
 @njit(cache=True, nogil=True)
 def positives(indptr, indices, rows, place):
-    """Labels of the chosen rows as positions among the candidates: ptr and places. place[label] is -1 for no candidate."""
+    """Labels of the chosen rows as positions among the candidates: ptr, places. place[label] is -1 for no candidate."""
     n = rows.shape[0]
     ptr = np.zeros(n + 1, np.int64)
     for a in range(n):

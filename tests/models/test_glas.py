@@ -51,7 +51,7 @@ class TestGlasWithDrawnCandidates(Glas):
         {"relu": False},
         {"normalize": True},
         {"optimizer": "adagrad", "learning_rate": 0.1},
-        {"optimizer": "sgd", "learning_rate": 5.0, "epochs": 40},
+        {"optimizer": "sgd", "learning_rate": 2.0, "epochs": 40},
         {"candidates": 4},
         {"decay": 0.1},
         {"schedule": "cosine"},
