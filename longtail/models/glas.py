@@ -12,18 +12,19 @@ vectors drawn for the batch, whether or not the scores are normalised.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.data.split import split
 from longtail.engine import memory
-from longtail.errors import SettingsError
+from longtail.errors import DataError, SettingsError
 from longtail.kernels.rows import valid
 from longtail.labels.cooccurrence import HOWS, affinity
-from longtail.models.base import Arrays, Ranker
+from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import CandidateSampler
 from longtail.neural.learner import EmbeddingLearner, calibrate
 from longtail.neural.loop import LoopSettings, fingerprint, train
@@ -90,6 +91,10 @@ class GLaS(Ranker):
 
     kind: ClassVar[str] = "glas"
     history_: list[dict[str, float]]
+    label_ids_: np.ndarray  # labels with training points; the others are never suggested
+    scorer_: Arrays
+    slope_: float
+    offset_: float
 
     def __init__(
         self,
@@ -171,14 +176,8 @@ class GLaS(Ranker):
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
         self._check_settings()
-        loop = LoopSettings(
-            self.epochs, self.batch_size, self.learning_rate, self.schedule, 0.0, self.patience, self.random_state,
-            self.checkpoint,
-        )  # fmt: skip
+        loop = self._loop(self.epochs)
         loop.check()
-        network_settings = NetworkSettings(
-            self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs
-        )
         identity = ""
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
@@ -186,36 +185,85 @@ class GLaS(Ranker):
         X, Y, held = self._hold_out(X, Y, validation)
         self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         Y = seen(Y, self.label_ids_)
-        n_labels = Y.shape[1]
-        memory.require(
-            Network.bytes_needed(
-                X.shape[1], n_labels, network_settings, self.batch_size, min(n_labels, 2 * self.candidates)
-            ),
-            "GLaS",
-            "Lower dim, or use fewer features (max_features, min_df).",
-        )
-        network = Network(
-            X.shape[1], n_labels, network_settings, self._prior(Y), np.random.default_rng(self.random_state)
-        )
-        regularizer = None if self.regularizer is None else REGULARIZERS[self.regularizer]
+        self._check_memory(X.shape[1], Y.shape[1])
+        rng = np.random.default_rng(self.random_state)
+        network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
+        self.history_ = self._train(network, X, Y, self._held(held), loop, identity)
+
+    def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
+        """Learn on from new points, without starting again.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
+        epochs : int
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        X = check_features(X, self.n_features_in_)
+        Y = check_labels(Y, X.shape[0])
+        if Y.shape[1] < self.n_labels_:
+            raise DataError(
+                f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
+                remedy="Keep the old columns in their places and append new ones",
+            )
+        loop = replace(self._loop(epochs), rate=self.learning_rate / 4, checkpoint=None, seed=self.random_state + 1)
+        loop.check()
+        fresh = np.setdiff1d(Y.indices, self.label_ids_)  # new labels, and old ones that had no points
+        labels = np.union1d(self.label_ids_, fresh).astype(np.int32)
+        self._check_memory(X.shape[1], len(labels))
+        Y_seen = seen(Y, labels)
+        rng = np.random.default_rng([self.random_state, len(self.history_)])
+        network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
+        old = np.searchsorted(labels, self.label_ids_)
+        network.adopt(self.scorer_, old)
+        self.label_ids_, self.n_labels_ = labels, Y.shape[1]
+        some = np.flatnonzero(np.diff(Y_seen.indptr))
+        calibration = self.slope_, self.offset_
+        self.history_ = self.history_ + self._train(network, X[some], Y_seen[some], None, loop, "")
+        self.slope_, self.offset_ = calibration
+        return self
+
+    def _train(
+        self, network: Network, X: csr_array, Y: csr_array, held: Any, loop: LoopSettings, identity: str
+    ) -> list[dict[str, float]]:
+        """Train the network and keep what prediction needs."""
         learner = EmbeddingLearner(
             network,
             X,
             Y,
-            self._held(held),
+            held,
             CandidateSampler(Y, self.candidates, self.batch_size),
             self._loss(),
-            regularizer,
+            None if self.regularizer is None else REGULARIZERS[self.regularizer],
             self.weight,
             affinity(Y, self.affinity) if self.regularizer == "glas" else None,
             self.keep,
         )
-        self.history_ = train(learner, X.shape[0], loop, identity)
+        history = train(learner, X.shape[0], loop, identity)
         self.scorer_ = network.scorer()
         self.slope_, self.offset_ = 1.0, 0.0
         if self.loss == "margin":
-            part = learner.validation or (X[:2000], Y[:2000])
-            self.slope_, self.offset_ = calibrate(learner.search, *part)
+            self.slope_, self.offset_ = calibrate(learner.search, *(held or (X[:2000], Y[:2000])))
+        return history
+
+    def _loop(self, epochs: int) -> LoopSettings:
+        return LoopSettings(
+            epochs, self.batch_size, self.learning_rate, self.schedule, 0.0, self.patience, self.random_state,
+            self.checkpoint,
+        )  # fmt: skip
+
+    def _network_settings(self) -> NetworkSettings:
+        return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
+
+    def _check_memory(self, n_features: int, n_labels: int) -> None:
+        candidates = min(n_labels, 2 * self.candidates)
+        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), self.batch_size, candidates)
+        memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
 
     def _hold_out(
         self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None

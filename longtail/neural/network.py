@@ -172,6 +172,15 @@ class Network:
             "label_bias": self.tables["c"][:, 0],
         }
 
+    def adopt(self, scorer: dict[str, np.ndarray], labels: np.ndarray) -> None:
+        """Go on from what :meth:`scorer` gave, its labels being these of ours; the others stay as they start."""
+        self.tables["E"][:] = scorer["tokens"]
+        self.tables["b"][0] = scorer["bias"]
+        self.tables["V"][labels] = scorer["labels"]
+        self.tables["c"][labels, 0] = scorer["label_bias"]
+        if self.settings.normalize and len(labels):
+            self.tables["g"][0, 0] = np.linalg.norm(scorer["labels"][0])
+
     @staticmethod
     def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:
         """Memory of training: tables, their optimisers and the best tables so far; and the largest arrays of a step."""

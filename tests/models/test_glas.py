@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+import longtail
 from longtail import progress
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.glas import GLaS
@@ -153,6 +154,35 @@ def test_a_checkpoint_of_other_data_or_settings_is_refused(tmp_path: Path) -> No
         GLaS(**{**SMALL, "dim": 16}, checkpoint=str(tmp_path / "run")).fit(X, Y)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="other data or settings"):
         GLaS(**SMALL, checkpoint=str(tmp_path / "run")).fit(X[1:], Y[1:])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"normalize": True}, {"loss": "margin", "normalize": True, "scale": 1.0}], ids=str
+)
+def test_it_learns_on_with_new_points_and_new_labels(settings: dict[str, object], tmp_path: Path) -> None:
+    X, Y, _ = toy()
+    old = np.flatnonzero(Y[:, 20:].sum(axis=1) == 0)
+    few = csr_array(Y[old][:, :20])
+    model = GLaS(**{**SMALL, **settings}).fit(X[old], few)  # type: ignore[arg-type]
+    before = evaluate(few, model.predict(X[old], 1), ks=(1,))["P@1"]
+    model.save(tmp_path / "m")
+    model = longtail.load(tmp_path / "m")  # its arrays are mapped, and must not be written to
+    model.partial_fit(X, Y, epochs=12)
+    assert model.n_labels_ == Y.shape[1]
+    assert model.predict(X, 30).shape == Y.shape
+    X, Y, _ = toy(seed=1)
+    found = model.predict(X, 1)
+    assert evaluate(Y, found, ks=(1,))["P@1"] > min(90, before - 5)
+    assert (found.indices >= 20).any()
+    assert longtail.load(tmp_path / "m").n_labels_ == 20
+    with pytest.raises(DataError, match="append new ones"):
+        model.partial_fit(X, Y[:, :5])
+
+
+def test_learning_on_without_a_model_is_learning() -> None:
+    X, Y, _ = toy()
+    one, two = GLaS(**SMALL).fit(X, Y), GLaS(**SMALL).partial_fit(X, Y)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(one.predict(X).toarray(), two.predict(X).toarray())
 
 
 def test_memory_is_asked_for_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
