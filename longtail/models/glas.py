@@ -52,7 +52,7 @@ class GLaS(Ranker):
     affinity : {"arithmetic", "geometric", "pmi", "jaccard"}
         Co-occurrence that "glas" holds label vectors to; see :mod:`longtail.labels.cooccurrence`.
     weight : float
-        λ, the weight of the regulariser.
+        λ, the weight of the regulariser. The paper's 10 suits "softmax" and "margin", whose values are smaller.
     keep : float
         ρ, the chance of a feature to stay in input dropout.
     relu : bool
@@ -65,8 +65,13 @@ class GLaS(Ranker):
         With no more labels than this each point meets all of them; else so many drawn ones and those of its batch.
     correction : float
         How far drawn negatives are weighted by one over their chance of being drawn, 0 to 1.
-    epochs, batch_size, learning_rate, schedule, patience
+    epochs, schedule, patience
         See :class:`longtail.neural.loop.LoopSettings`.
+    batch_size : int, optional
+        By default about a hundredth of the points, from 32 to 512: few points need small batches to be stepped on
+        often enough.
+    learning_rate : float, optional
+        By default 0.008 for batches of 512, and less for smaller ones, as the square root of their size.
     optimizer : {"adam", "adagrad", "sgd"}
     decay : float
         Weight decay of the vectors a batch touches.
@@ -102,7 +107,7 @@ class GLaS(Ranker):
         loss: str = "bce",
         regularizer: str | None = "glas",
         affinity: str = "arithmetic",
-        weight: float = 10.0,
+        weight: float = 100.0,
         keep: float = 0.8,
         relu: bool = True,
         normalize: bool = False,
@@ -110,10 +115,10 @@ class GLaS(Ranker):
         candidates: int = 8192,
         correction: float = 0.4,
         epochs: int = 10,
-        batch_size: int = 512,
-        learning_rate: float = 0.01,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
         schedule: str = "linear",
-        patience: int = 3,
+        patience: int = 5,
         optimizer: str = "adam",
         decay: float = 0.0,
         margin: float = 0.3,
@@ -176,8 +181,7 @@ class GLaS(Ranker):
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
         self._check_settings()
-        loop = self._loop(self.epochs)
-        loop.check()
+        loop = self._loop(X.shape[0], self.epochs)
         identity = ""
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
@@ -185,7 +189,7 @@ class GLaS(Ranker):
         X, Y, held = self._hold_out(X, Y, validation)
         self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         Y = seen(Y, self.label_ids_)
-        self._check_memory(X.shape[1], Y.shape[1])
+        self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
         rng = np.random.default_rng(self.random_state)
         network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
         self.history_ = self._train(network, X, Y, self._held(held), loop, identity)
@@ -211,11 +215,11 @@ class GLaS(Ranker):
                 f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
                 remedy="Keep the old columns in their places and append new ones",
             )
-        loop = replace(self._loop(epochs), rate=self.learning_rate / 4, checkpoint=None, seed=self.random_state + 1)
-        loop.check()
+        loop = self._loop(X.shape[0], epochs)
+        loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self.random_state + 1)
         fresh = np.setdiff1d(Y.indices, self.label_ids_)  # new labels, and old ones that had no points
         labels = np.union1d(self.label_ids_, fresh).astype(np.int32)
-        self._check_memory(X.shape[1], len(labels))
+        self._check_memory(X.shape[1], len(labels), loop.batch_size)
         Y_seen = seen(Y, labels)
         rng = np.random.default_rng([self.random_state, len(self.history_)])
         network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
@@ -237,7 +241,7 @@ class GLaS(Ranker):
             X,
             Y,
             held,
-            CandidateSampler(Y, self.candidates, self.batch_size),
+            CandidateSampler(Y, self.candidates, loop.batch_size),
             self._loss(),
             None if self.regularizer is None else REGULARIZERS[self.regularizer],
             self.weight,
@@ -251,18 +255,25 @@ class GLaS(Ranker):
             self.slope_, self.offset_ = calibrate(learner.search, *(held or (X[:2000], Y[:2000])))
         return history
 
-    def _loop(self, epochs: int) -> LoopSettings:
-        return LoopSettings(
-            epochs, self.batch_size, self.learning_rate, self.schedule, 0.0, self.patience, self.random_state,
-            self.checkpoint,
-        )  # fmt: skip
+    def _loop(self, n_points: int, epochs: int) -> LoopSettings:
+        size = self.batch_size
+        if size is None:
+            size = int(np.clip(2 ** round(np.log2(n_points / 100)), 32, 512))
+        rate = self.learning_rate
+        if rate is None:
+            rate = 0.008 * float(np.sqrt(size / 512)) if size > 0 else 1.0
+        settings = LoopSettings(
+            epochs, size, rate, self.schedule, 0.0, self.patience, self.random_state, self.checkpoint
+        )
+        settings.check()
+        return settings
 
     def _network_settings(self) -> NetworkSettings:
         return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
 
-    def _check_memory(self, n_features: int, n_labels: int) -> None:
+    def _check_memory(self, n_features: int, n_labels: int, batch_size: int) -> None:
         candidates = min(n_labels, 2 * self.candidates)
-        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), self.batch_size, candidates)
+        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
         memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
 
     def _hold_out(

@@ -54,8 +54,9 @@ class Network:
         self.settings = settings
         d = settings.dim
         spread = np.float32(1 / np.sqrt(d))
+        quiet = np.float32(0.1)  # a token too rare to be learnt adds little noise to the points it is in
         self.tables = {
-            "E": rng.standard_normal((n_features, d), np.float32) * spread,
+            "E": rng.standard_normal((n_features, d), np.float32) * (quiet * spread),
             "b": np.zeros((1, d), np.float32),
             "V": rng.standard_normal((n_labels, d), np.float32) * spread,
             "c": prior.astype(np.float32)[:, None].copy(),
