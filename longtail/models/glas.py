@@ -114,7 +114,7 @@ class GLaS(Ranker):
         scale: float = 16.0,
         candidates: int = 8192,
         correction: float = 0.4,
-        epochs: int = 10,
+        epochs: int = 15,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         schedule: str = "linear",
