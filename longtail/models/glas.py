@@ -186,13 +186,14 @@ class GLaS(Ranker):
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, *(validation or ()))
-        X, Y, held = self._hold_out(X, Y, validation)
+        rows, held = self._hold_out(X, Y, validation)
+        Y = Y[rows]
         self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         Y = seen(Y, self.label_ids_)
         self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
         rng = np.random.default_rng(self.random_state)
         network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
-        self.history_ = self._train(network, X, Y, self._held(held), loop, identity)
+        self.history_ = self._train(network, X, rows, Y, self._held(held), loop, identity)
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again.
@@ -228,17 +229,25 @@ class GLaS(Ranker):
         self.label_ids_, self.n_labels_ = labels, Y.shape[1]
         some = np.flatnonzero(np.diff(Y_seen.indptr))
         calibration = self.slope_, self.offset_
-        self.history_ = self.history_ + self._train(network, X[some], Y_seen[some], None, loop, "")
+        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "")
         self.slope_, self.offset_ = calibration
         return self
 
     def _train(
-        self, network: Network, X: csr_array, Y: csr_array, held: Any, loop: LoopSettings, identity: str
+        self,
+        network: Network,
+        X: csr_array,
+        rows: np.ndarray,
+        Y: csr_array,
+        held: tuple[csr_array, csr_array] | None,
+        loop: LoopSettings,
+        identity: str,
     ) -> list[dict[str, float]]:
         """Train the network and keep what prediction needs."""
         learner = EmbeddingLearner(
             network,
             X,
+            rows,
             Y,
             held,
             CandidateSampler(Y, self.candidates, loop.batch_size),
@@ -248,11 +257,11 @@ class GLaS(Ranker):
             affinity(Y, self.affinity) if self.regularizer == "glas" else None,
             self.keep,
         )
-        history = train(learner, X.shape[0], loop, identity)
+        history = train(learner, len(rows), loop, identity)
         self.scorer_ = network.scorer()
         self.slope_, self.offset_ = 1.0, 0.0
         if self.loss == "margin":
-            self.slope_, self.offset_ = calibrate(learner.search, *(held or (X[:2000], Y[:2000])))
+            self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
         return history
 
     def _loop(self, n_points: int, epochs: int) -> LoopSettings:
@@ -278,17 +287,15 @@ class GLaS(Ranker):
 
     def _hold_out(
         self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
-    ) -> tuple[csr_array, csr_array, tuple[csr_array, csr_array] | None]:
-        """Training points with labels, and the validation part."""
+    ) -> tuple[np.ndarray, tuple[csr_array, csr_array] | None]:
+        """Rows to train on, and the validation part."""
         some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
         if validation is not None or self.validation_fraction == 0:
-            return (X, Y, validation) if len(some) == X.shape[0] else (X[some], Y[some], validation)
+            return some, validation
         share = min(self.validation_fraction, 2000 / len(some))
         train_rows, held_rows = split(Y[some], share, self.random_state)
-        if len(held_rows) == 0:
-            return X[some], Y[some], None
-        rows, held = some[train_rows], some[held_rows]
-        return X[rows], Y[rows], (X[held], Y[held])
+        held = some[held_rows]
+        return some[train_rows], (X[held], Y[held]) if len(held) else None
 
     def _held(self, held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
         """The validation part over the labels seen in training; None where nothing is left to measure."""

@@ -67,10 +67,9 @@ class CandidateSampler:
         self.Y, self.n_labels = Y, Y.shape[1]
         self.n_drawn = n_candidates
         self.all = n_candidates >= self.n_labels
+        self.labels = np.arange(self.n_labels, dtype=np.int32)
         self.place = np.full(self.n_labels, -1, np.int32)
         if self.all:
-            self.place[:] = np.arange(self.n_labels)
-            self.labels = np.arange(self.n_labels)
             return
         frequency = np.bincount(Y.indices, minlength=self.n_labels) / Y.shape[0]
         absent = (1 - frequency) ** batch_size * (1 - self.n_drawn / self.n_labels)
@@ -78,11 +77,10 @@ class CandidateSampler:
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
         """Candidates of one batch."""
+        ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self.labels)
         if self.all:
-            ptr, places = kernels.positives(self.Y.indptr, self.Y.indices, rows, self.place)
-            return Candidates(self.labels, ptr, places, None)
-        ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, np.arange(self.n_labels, dtype=np.int32))
-        labels = np.union1d(own, rng.integers(self.n_labels, size=self.n_drawn))
+            return Candidates(self.labels, ptr, own, None)
+        labels = np.union1d(own, rng.integers(self.n_labels, size=self.n_drawn, dtype=np.int32))
         self.place[labels] = np.arange(len(labels))
         places = self.place[own]
         self.place[labels] = -1

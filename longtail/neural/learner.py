@@ -24,8 +24,12 @@ class EmbeddingLearner:
     Parameters
     ----------
     network : Network
-    X, Y : csr_array, (N, D) and (N, L)
-        Training points.
+    X : csr_array, (M, D)
+        Points, used in place.
+    rows : array, (N,)
+        Those of them to train on.
+    Y : csr_array, (N, L)
+        Labels of the training points, in the order of `rows`.
     validation : tuple of csr_array, optional
         Held-out points; those without labels are of no use and should be left out.
     sampler : CandidateSampler
@@ -47,6 +51,7 @@ class EmbeddingLearner:
         self,
         network: Network,
         X: csr_array,
+        rows: np.ndarray,
         Y: csr_array,
         validation: tuple[csr_array, csr_array] | None,
         sampler: CandidateSampler,
@@ -58,17 +63,17 @@ class EmbeddingLearner:
         unit: bool = True,
         n_regularized: int = 512,
     ) -> None:
-        self.network, self.X, self.Y, self.validation = network, X, Y, validation
+        self.network, self.X, self.rows, self.Y, self.validation = network, X, rows, Y, validation
         self.sampler, self.loss, self.regularizer = sampler, loss, regularizer
         self.weight, self.U, self.keep, self.unit = weight, U, keep, unit
         self.n_regularized = n_regularized
         self._features = np.full(X.shape[1], -1, np.int32)
         self._labels = np.full(Y.shape[1], -1, np.int32)
-        stride = max(1, X.shape[0] // _MEASURED)
-        self._sample = np.arange(0, X.shape[0], stride)[:_MEASURED]
+        stride = max(1, len(rows) // _MEASURED)
+        self._sample = np.arange(0, len(rows), stride)[:_MEASURED]
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
-        batch = points(self.X, rows, self._features, self.unit)
+        batch = points(self.X, self.rows[rows], self._features, self.unit)
         batch.drop(self.keep, rng)
         candidates = self.sampler.draw(rows, rng)
         drawn = affinities = None
@@ -92,12 +97,16 @@ class EmbeddingLearner:
         return distinct
 
     def measure(self) -> dict[str, float]:
-        found = {"train_P@1": self._evaluate(self.X[self._sample], self.Y[self._sample])["P@1"]}
+        found = {"train_P@1": self._evaluate(*self.sample())["P@1"]}
         if self.validation is not None:
             held = self._evaluate(*self.validation)
             found |= {f"validation_{name}": held[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
             found["monitor"] = held["nDCG@5"]
         return found
+
+    def sample(self) -> tuple[csr_array, csr_array]:
+        """Some training points, to measure on."""
+        return self.X[self.rows[self._sample]], self.Y[self._sample]
 
     def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
         found, _ = self.search(X, min(5, Y.shape[1]))

@@ -22,8 +22,8 @@ def bce(
 ) -> float:
     r"""Binary cross-entropy: each label decided on its own.
 
-    Formula: :math:`\sum_{l} w_l \log(1 + e^{s_l}) - \sum_{l \in y} w_l s_l` for negatives, w = 1 for positives and
-    w = rate^-correction for negatives.
+    Formula: :math:`\sum_{l \in y} \log(1 + e^{-s_l}) + \sum_{l \notin y} w_l \log(1 + e^{s_l})`, w = rate^-correction,
+    or 1 without rates.
 
     Reference: the logistic loss; importance weights as in sampled classification. Use it for scores that are
     probabilities, and where labels of a point are many and unlike: the default.
