@@ -211,3 +211,12 @@ def test_it_needs_no_torch() -> None:
         "GLaS(dim=4, epochs=1).fit(np.eye(4), np.eye(4)).predict(np.eye(4)); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_real_data_reaches_its_known_accuracy(shared_data: Callable[[str], Path]) -> None:
+    data = longtail.read(shared_data("bibtex"))
+    scores = GLaS(dim=128, epochs=12, learning_rate=0.006).fit(data.X, data.Y).predict(data.test.X, 5)
+    measured = evaluate(data.test.Y, scores, train_Y=data.Y)
+    assert measured["P@1"] > 61.0
+    assert measured["P@5"] > 28.0
+    assert measured["PSP@5"] > 57.0
