@@ -28,6 +28,7 @@ MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
     "dismec": "longtail.models.dismec:DiSMEC",
     "fastxml": "longtail.models.fastxml:FastXML",
+    "glas": "longtail.models.glas:GLaS",
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",

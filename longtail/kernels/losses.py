@@ -1,0 +1,40 @@
+"""The margin loss with stochastic negative mining, row by row. Smooth losses are NumPy lines in neural/losses."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from longtail.kernels.topk import top_k_row
+
+
+@njit(cache=True, nogil=True)
+def margin(scores, ptr, places, c, n_hard, first, last):
+    """Replace rows first..last of `scores` by the gradient of their loss; returns the sum of the losses.
+
+    Row i: mean over its positives p of the sum over its `n_hard` highest negatives n of [s_n - s_p + c]+.
+    """
+    n = scores.shape[1]
+    hard = np.empty(min(n_hard, n), np.int64)
+    height = np.empty(min(n_hard, n), np.float32)
+    total = 0.0
+    for i in range(first, last):
+        row = scores[i]
+        n_pos = ptr[i + 1] - ptr[i]
+        if n_pos == 0:
+            row[:] = 0.0
+            continue
+        own = np.empty(n_pos, np.float32)
+        for a in range(n_pos):
+            own[a] = row[places[ptr[i] + a]]
+            row[places[ptr[i] + a]] = -np.inf
+        found = top_k_row(row, n_hard, hard, height)
+        row[:] = 0.0
+        for a in range(n_pos):
+            for b in range(found):
+                slack = height[b] - own[a] + c
+                if slack > 0:
+                    total += slack / n_pos
+                    row[hard[b]] += np.float32(1.0 / n_pos)
+                    row[places[ptr[i] + a]] -= np.float32(1.0 / n_pos)
+    return total

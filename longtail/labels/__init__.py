@@ -1,0 +1,1 @@
+"""The label space: which labels occur together."""

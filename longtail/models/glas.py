@@ -1,0 +1,369 @@
+"""GLaS: an embedding classifier whose label vectors are held to the labels' co-occurrence (Guo et al., NeurIPS 2019).
+
+A point is the sum of its tokens' vectors through a ReLU, a label is a vector, a score is their inner product. Such
+models overfit; the paper's cure is a regulariser that pulls the Gram matrix of label vectors to how often labels occur
+together (eq. 3), input dropout (§3.3) and weight normalisation (§3.1).
+
+Choices made here. The paper draws one positive label a point (Alg. 2, line 12); we take the mean over all of them,
+which is the same in expectation and less noisy. Negatives are all labels while these are few, else the batch's own and
+some drawn uniformly, with weights against the unequal chances. The regulariser acts on the directions of the label
+vectors drawn for the batch, whether or not the scores are normalised.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.split import split
+from longtail.engine import memory
+from longtail.errors import DataError, SettingsError
+from longtail.kernels.rows import valid
+from longtail.labels.cooccurrence import HOWS, affinity
+from longtail.models.base import Arrays, Ranker, check_features, check_labels
+from longtail.neural.batch import CandidateSampler
+from longtail.neural.learner import EmbeddingLearner, calibrate
+from longtail.neural.loop import LoopSettings, fingerprint, train
+from longtail.neural.losses import LOSSES, Loss, margin
+from longtail.neural.network import Network, NetworkSettings, encode_all
+from longtail.neural.optimizers import KINDS
+from longtail.neural.regularizers import REGULARIZERS
+from longtail.neural.search import top_k
+
+_BELOW_ONE = np.float32(1 - 2**-23)
+_ABOVE_ZERO = np.float32(1e-30)
+
+
+class GLaS(Ranker):
+    """Embedding classifier with the GLaS regulariser.
+
+    Parameters
+    ----------
+    dim : int
+        d, the length of token and label vectors.
+    loss : {"bce", "softmax", "margin"}
+        See :mod:`longtail.neural.losses`.
+    regularizer : {"glas", "spreadout", "gravity"}, optional
+        See :mod:`longtail.neural.regularizers`.
+    affinity : {"arithmetic", "geometric", "pmi", "jaccard"}
+        Co-occurrence that "glas" holds label vectors to; see :mod:`longtail.labels.cooccurrence`.
+    weight : float
+        λ, the weight of the regulariser. The paper's 10 suits "softmax" and "margin", whose values are smaller.
+    keep : float
+        ρ, the chance of a feature to stay in input dropout.
+    relu : bool
+        ReLU after the sum of tokens, or a linear encoder.
+    normalize : bool
+        Points and label vectors to length 1, with one shared trainable length.
+    scale : float
+        That length at the start.
+    candidates : int
+        With no more labels than this each point meets all of them; else so many drawn ones and those of its batch.
+    correction : float
+        How far drawn negatives are weighted by one over their chance of being drawn, 0 to 1.
+    epochs, schedule, patience
+        See :class:`longtail.neural.loop.LoopSettings`.
+    batch_size : int, optional
+        By default about a hundredth of the points, from 32 to 512: few points need small batches to be stepped on
+        often enough.
+    learning_rate : float, optional
+        By default 0.008 for batches of 512, and less for smaller ones, as the square root of their size.
+    optimizer : {"adam", "adagrad", "sgd"}
+    decay : float
+        Weight decay of the vectors a batch touches.
+    margin : float
+        c of eq. 1.
+    n_hard : int
+        Negatives of the margin loss: the highest so many.
+    validation_fraction : float
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
+        part.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
+    n_jobs : int, optional
+        Threads of the kernels; all cores by default.
+    random_state : int
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss and precision in training and validation after each epoch.
+    """
+
+    kind: ClassVar[str] = "glas"
+    history_: list[dict[str, float]]
+    label_ids_: np.ndarray  # labels with training points; the others are never suggested
+    scorer_: Arrays
+    slope_: float
+    offset_: float
+
+    def __init__(
+        self,
+        dim: int = 512,
+        loss: str = "bce",
+        regularizer: str | None = "glas",
+        affinity: str = "arithmetic",
+        weight: float = 100.0,
+        keep: float = 0.8,
+        relu: bool = True,
+        normalize: bool = False,
+        scale: float = 16.0,
+        candidates: int = 8192,
+        correction: float = 0.4,
+        epochs: int = 15,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        schedule: str = "linear",
+        patience: int = 5,
+        optimizer: str = "adam",
+        decay: float = 0.0,
+        margin: float = 0.3,
+        n_hard: int = 10,
+        validation_fraction: float = 0.05,
+        checkpoint: str | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.dim = dim
+        self.loss = loss
+        self.regularizer = regularizer
+        self.affinity = affinity
+        self.weight = weight
+        self.keep = keep
+        self.relu = relu
+        self.normalize = normalize
+        self.scale = scale
+        self.candidates = candidates
+        self.correction = correction
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.patience = patience
+        self.optimizer = optimizer
+        self.decay = decay
+        self.margin = margin
+        self.n_hard = n_hard
+        self.validation_fraction = validation_fraction
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        for name, known in (
+            ("loss", tuple(LOSSES)),
+            ("regularizer", (*REGULARIZERS, None)),
+            ("affinity", HOWS),
+            ("optimizer", tuple(KINDS)),
+        ):
+            if getattr(self, name) not in known:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(str, known))}")
+        for name in ("dim", "candidates", "n_hard"):
+            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
+                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        for name in ("weight", "decay", "margin", "correction"):
+            if not getattr(self, name) >= 0:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
+        if not 0 < self.keep <= 1:
+            raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
+        if not self.scale > 0:
+            raise SettingsError(f"scale is {self.scale!r}; give a number above 0")
+        if not 0 <= self.validation_fraction < 1:
+            raise SettingsError(f"validation_fraction is {self.validation_fraction!r}; give 0, or a number below 1")
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        self._check_settings()
+        loop = self._loop(X.shape[0], self.epochs)
+        identity = ""
+        if self.checkpoint is not None:
+            params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
+            identity = fingerprint(params, X, Y, *(validation or ()))
+        rows, held = self._hold_out(X, Y, validation)
+        Y = Y[rows]
+        self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
+        Y = seen(Y, self.label_ids_)
+        self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
+        rng = np.random.default_rng(self.random_state)
+        network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
+        self.history_ = self._train(network, X, rows, Y, self._held(held), loop, identity)
+
+    def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
+        """Learn on from new points, without starting again.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
+        epochs : int
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        X = check_features(X, self.n_features_in_)
+        Y = check_labels(Y, X.shape[0])
+        if Y.shape[1] < self.n_labels_:
+            raise DataError(
+                f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
+                remedy="Keep the old columns in their places and append new ones",
+            )
+        loop = self._loop(X.shape[0], epochs)
+        loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self.random_state + 1)
+        fresh = np.setdiff1d(Y.indices, self.label_ids_)  # new labels, and old ones that had no points
+        labels = np.union1d(self.label_ids_, fresh).astype(np.int32)
+        self._check_memory(X.shape[1], len(labels), loop.batch_size)
+        Y_seen = seen(Y, labels)
+        rng = np.random.default_rng([self.random_state, len(self.history_)])
+        network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
+        old = np.searchsorted(labels, self.label_ids_)
+        network.adopt(self.scorer_, old)
+        self.label_ids_, self.n_labels_ = labels, Y.shape[1]
+        some = np.flatnonzero(np.diff(Y_seen.indptr))
+        calibration = self.slope_, self.offset_
+        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "")
+        self.slope_, self.offset_ = calibration
+        return self
+
+    def _train(
+        self,
+        network: Network,
+        X: csr_array,
+        rows: np.ndarray,
+        Y: csr_array,
+        held: tuple[csr_array, csr_array] | None,
+        loop: LoopSettings,
+        identity: str,
+    ) -> list[dict[str, float]]:
+        """Train the network and keep what prediction needs."""
+        learner = EmbeddingLearner(
+            network,
+            X,
+            rows,
+            Y,
+            held,
+            CandidateSampler(Y, self.candidates, loop.batch_size),
+            self._loss(),
+            None if self.regularizer is None else REGULARIZERS[self.regularizer],
+            self.weight,
+            affinity(Y, self.affinity) if self.regularizer == "glas" else None,
+            self.keep,
+        )
+        history = train(learner, len(rows), loop, identity)
+        self.scorer_ = network.scorer()
+        self.slope_, self.offset_ = 1.0, 0.0
+        if self.loss == "margin":
+            self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
+        return history
+
+    def _loop(self, n_points: int, epochs: int) -> LoopSettings:
+        size = self.batch_size
+        if size is None:
+            size = int(np.clip(2 ** round(np.log2(n_points / 100)), 32, 512))
+        rate = self.learning_rate
+        if rate is None:
+            rate = 0.008 * float(np.sqrt(size / 512)) if size > 0 else 1.0
+        settings = LoopSettings(
+            epochs, size, rate, self.schedule, 0.0, self.patience, self.random_state, self.checkpoint
+        )
+        settings.check()
+        return settings
+
+    def _network_settings(self) -> NetworkSettings:
+        return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
+
+    def _check_memory(self, n_features: int, n_labels: int, batch_size: int) -> None:
+        candidates = min(n_labels, 2 * self.candidates)
+        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
+        memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
+
+    def _hold_out(
+        self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
+    ) -> tuple[np.ndarray, tuple[csr_array, csr_array] | None]:
+        """Rows to train on, and the validation part."""
+        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
+        if validation is not None or self.validation_fraction == 0:
+            return some, validation
+        share = min(self.validation_fraction, 2000 / len(some))
+        train_rows, held_rows = split(Y[some], share, self.random_state)
+        held = some[held_rows]
+        return some[train_rows], (X[held], Y[held]) if len(held) else None
+
+    def _held(self, held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
+        """The validation part over the labels seen in training; None where nothing is left to measure."""
+        if held is None:
+            return None
+        X, Y = held[0], seen(held[1], self.label_ids_)
+        some = np.flatnonzero(np.diff(Y.indptr))
+        return (X[some], Y[some]) if len(some) else None
+
+    def _loss(self) -> Loss:
+        if self.loss == "margin":
+            return partial(margin, c=self.margin, n_hard=self.n_hard, n_jobs=self.n_jobs)
+        return partial(LOSSES[self.loss], correction=self.correction)
+
+    def _prior(self, Y: csr_array) -> np.ndarray:
+        """Biases at the start: the log odds of each label for the logistic loss, which then need not be learnt."""
+        if self.loss != "bce":
+            return np.zeros(Y.shape[1], np.float32)
+        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        chance = (counts + 0.5) / (Y.shape[0] + 1.0)
+        return np.log(chance / (1 - chance))
+
+    # Answering ---------------------------------------------------------------------------------------------------
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        found, scores = self._search(X.indptr, X.indices, X.data, k)
+        n, k = found.shape
+        indptr = np.arange(0, n * k + 1, k, dtype=np.int32 if n * k < 2**31 else np.int64)
+        return csr_array((scores.ravel(), found.ravel(), indptr), shape=(n, self.n_labels_))
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if not valid(indices, values, self.n_features_in_):
+            return None
+        found, scores = self._search(np.array([0, len(indices)], np.int32), indices, values, k)
+        return found[0], scores[0]
+
+    def _search(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and scores, (N, k), the best first."""
+        tables, jobs = self.scorer_, 1 if len(ptr) < 64 else self.n_jobs
+        h = encode_all(ptr, idx, val, tables["tokens"], tables["bias"], self.relu, self.normalize, True, jobs)
+        found, raw = top_k(h, tables["labels"], tables["label_bias"], min(k, len(self.label_ids_)), jobs)
+        return self.label_ids_[found], self._unit(raw)
+
+    def _unit(self, raw: np.ndarray) -> np.ndarray:
+        """Raw scores (N, k), the best first, as scores in (0, 1)."""
+        if self.loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
+            best = raw[:, :1]
+            chance = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
+        else:
+            chance = 1 / (1 + np.exp(-np.clip(self.slope_ * raw + self.offset_, -60, 60)))
+        return np.clip(chance, _ABOVE_ZERO, _BELOW_ONE, dtype=np.float32)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
+        return facts, {"label_ids": self.label_ids_, **self.scorer_}, {}
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
+        self.label_ids_ = arrays["label_ids"]
+        self.scorer_ = {name: arrays[name] for name in ("tokens", "bias", "labels", "label_bias")}
+
+
+def seen(Y: csr_array, labels: np.ndarray) -> csr_array:
+    """The columns `labels` of Y."""
+    if len(labels) == Y.shape[1]:
+        return Y
+    place = np.full(Y.shape[1], -1, np.int32)
+    place[labels] = np.arange(len(labels))
+    keep = place[Y.indices] >= 0
+    indptr = np.concatenate([[0], np.cumsum(keep)])[Y.indptr].astype(Y.indptr.dtype)
+    return csr_array((Y.data[keep], place[Y.indices[keep]], indptr), shape=(Y.shape[0], len(labels)))

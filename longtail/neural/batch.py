@@ -1,0 +1,87 @@
+"""A mini-batch: its points as a small CSR, and the candidate labels that it is scored against."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import rows as kernels
+from longtail.kernels.gather import gather_rows
+
+
+@dataclass
+class Points:
+    """Points of a batch over the features that occur in them."""
+
+    ptr: np.ndarray
+    idx: np.ndarray  # positions in `features`
+    val: np.ndarray
+    features: np.ndarray  # (F,) rows of the token table
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The same by features."""
+        return kernels.columns(self.ptr, self.idx, self.val, len(self.features))
+
+    def drop(self, keep: float, rng: np.random.Generator) -> None:
+        """Input dropout (GLaS §3.3): each feature stays with the chance `keep`; what stays makes up for what goes."""
+        if keep < 1:
+            stays = rng.random(len(self.val), dtype=np.float32) < keep
+            self.val *= stays * np.float32(1 / keep)
+
+
+def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Points:
+    """The chosen rows; `place` is scratch of D entries of -1, `unit` scales points to length 1."""
+    ptr, idx, val, norms, features = gather_rows(X.indptr, X.indices, X.data, rows, place)
+    if unit:
+        square = np.maximum(norms - 1, 0)  # the kernel counts the bias feature of linear models
+        scale = np.where(square > 0, 1 / np.sqrt(np.where(square > 0, square, 1)), 1).astype(np.float32)
+        val *= np.repeat(scale, np.diff(ptr))
+    return Points(ptr, idx, val, features)
+
+
+@dataclass
+class Candidates:
+    """Labels that a batch is scored against, and where its positives are among them."""
+
+    labels: np.ndarray  # (C,) ascending
+    ptr: np.ndarray  # (B + 1,)
+    places: np.ndarray  # positions in `labels`
+    rates: np.ndarray | None  # (C,) chance of each to be a candidate; None where all labels are
+
+
+class CandidateSampler:
+    """Chooses candidates: all labels while they are few, else a batch's own and some drawn uniformly.
+
+    Parameters
+    ----------
+    Y : csr_array, (N, L)
+        Labels of training points.
+    n_candidates : int
+        With no more labels than this, all are candidates. Otherwise about so many are drawn beside the batch's own.
+    batch_size : int
+    """
+
+    def __init__(self, Y: csr_array, n_candidates: int, batch_size: int) -> None:
+        self.Y, self.n_labels = Y, Y.shape[1]
+        self.n_drawn = n_candidates
+        self.all = n_candidates >= self.n_labels
+        self.labels = np.arange(self.n_labels, dtype=np.int32)
+        self.place = np.full(self.n_labels, -1, np.int32)
+        if self.all:
+            return
+        frequency = np.bincount(Y.indices, minlength=self.n_labels) / Y.shape[0]
+        absent = (1 - frequency) ** batch_size * (1 - self.n_drawn / self.n_labels)
+        self.rates = np.maximum(1 - absent, 1e-6).astype(np.float32)
+
+    def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
+        """Candidates of one batch."""
+        ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self.labels)
+        if self.all:
+            return Candidates(self.labels, ptr, own, None)
+        labels = np.union1d(own, rng.integers(self.n_labels, size=self.n_drawn, dtype=np.int32))
+        self.place[labels] = np.arange(len(labels))
+        places = self.place[own]
+        self.place[labels] = -1
+        return Candidates(labels, ptr, places, self.rates[labels])

@@ -1,0 +1,112 @@
+"""Losses over the scores of a batch against its candidate labels.
+
+Each takes `scores` (B, C), float32, which it **overwrites with the gradient** of the mean loss, and the positives of
+each point as positions among the candidates (`ptr` (B + 1,), `places`). Each returns the mean loss over the points.
+`rates` (C,) are the chances with which candidates were drawn into the batch, where not all labels are candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from longtail.kernels import losses as kernels
+from longtail.kernels import pool
+
+Loss = Callable[..., float]
+
+
+def bce(
+    scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 0.4
+) -> float:
+    r"""Binary cross-entropy: each label decided on its own.
+
+    Formula: :math:`\sum_{l \in y} \log(1 + e^{-s_l}) + \sum_{l \notin y} w_l \log(1 + e^{s_l})`, w = rate^-correction,
+    or 1 without rates.
+
+    Reference: the logistic loss; importance weights as in sampled classification. Use it for scores that are
+    probabilities, and where labels of a point are many and unlike: the default.
+
+    A rare label outside the batch meets few negatives; weights of one over the rate (correction 1) are unbiased and
+    noisy, 0 ignores the matter; between them is best.
+    """
+    own = positions(ptr)
+    hits = scores[own, places]
+    np.clip(scores, -80, 80, out=scores)
+    np.exp(scores, out=scores)  # e
+    odds = scores + 1  # 1 + e, (B, C)
+    scores /= odds  # the probability
+    np.log(odds, out=odds)  # softplus
+    if rates is not None:
+        weights = rates ** np.float32(-correction)
+        soft, chance = odds[own, places], scores[own, places]
+        scores *= weights
+        odds *= weights
+        odds[own, places] = soft
+        scores[own, places] = chance
+    loss = odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64)
+    scores[own, places] -= 1
+    scores /= len(scores)
+    return float(loss / len(scores))
+
+
+def softmax(
+    scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 1.0
+) -> float:
+    r"""Softmax cross-entropy against the uniform distribution over a point's labels.
+
+    Formula: :math:`\log \sum_l e^{s_l - a \log r_l} - \frac{1}{|y|} \sum_{l \in y} (s_l - a \log r_l)`, r the rates and
+    a the correction (0 without rates).
+
+    Reference: GLaS §4, used for Delicious-200K; it is the mean over the label drawn in Alg. 2, line 12. Use it where
+    points have many labels, or where the tail counts more than P@1. A point without labels adds nothing.
+    """
+    own, counts = positions(ptr), np.diff(ptr)
+    if rates is not None:
+        scores -= np.float32(correction) * np.log(rates)
+    scores -= scores.max(axis=1, keepdims=True)
+    hits = scores[own, places].astype(np.float64)
+    np.exp(scores, out=scores)
+    sums = scores.sum(axis=1)  # (B,)
+    share = 1 / np.maximum(counts, 1)
+    loss = np.log(sums, dtype=np.float64)[counts > 0].sum() - (hits * share[own]).sum()
+    scores *= ((counts > 0) / sums / len(scores)).astype(np.float32)[:, None]
+    scores[own, places] -= (share[own] / len(scores)).astype(np.float32)
+    return float(loss / len(scores))
+
+
+def margin(
+    scores: np.ndarray,
+    ptr: np.ndarray,
+    places: np.ndarray,
+    rates: np.ndarray | None = None,
+    correction: float = 0.0,
+    *,
+    c: float = 0.3,
+    n_hard: int = 10,
+    n_jobs: int | None = None,
+) -> float:
+    r"""Margin loss against the hardest negatives among the candidates (stochastic negative mining).
+
+    Formula: :math:`\frac{1}{|y|} \sum_{p \in y} \sum_{n \in N} [s_n - s_p + c]_+`, N the `n_hard` negatives that score
+    highest.
+
+    Reference: GLaS eq. 1 with the mining of its [25]. Use it to rank; its scores are calibrated afterwards. Rates play
+    no part: mining looks for the highest wherever they come from.
+    """
+
+    def work(block: tuple[int, int]) -> float:
+        return kernels.margin(scores, ptr, places, np.float32(c), n_hard, *block)
+
+    total = sum(pool.run(work, pool.blocks(len(scores), n_jobs), n_jobs))
+    scores /= len(scores)
+    return total / len(scores)
+
+
+def positions(ptr: np.ndarray) -> np.ndarray:
+    """The row of each positive."""
+    return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
+
+
+LOSSES: dict[str, Loss] = {"bce": bce, "softmax": softmax, "margin": margin}

@@ -1,0 +1,220 @@
+"""The embedding classifier: tokens are summed to a point, labels are vectors, a score is their inner product.
+
+    h = x E + b          (B, d)   a token table E (D, d), gathered and summed
+    φ = ReLU(h)                   or h itself; then to length 1, where normalised
+    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d), to length 1 with one shared trainable length g (GLaS §3.1)
+
+Gradients are written out below; each table has its own row-sparse optimiser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.kernels import pool
+from longtail.kernels import rows as kernels
+from longtail.neural.batch import Candidates, Points
+from longtail.neural.losses import Loss
+from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.regularizers import Regularizer
+
+_TINY = np.float32(1e-12)
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """What the network is and how its tables are stepped."""
+
+    dim: int
+    relu: bool
+    normalize: bool
+    optimizer: str
+    decay: float
+    scale: float  # g at the start
+    n_jobs: int | None = None
+
+
+class Network:
+    """Tables, their optimisers, and the two directions.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+    settings : NetworkSettings
+    prior : array, (L,)
+        Label biases at the start, such as the log odds of each label.
+    rng : Generator
+    """
+
+    def __init__(
+        self, n_features: int, n_labels: int, settings: NetworkSettings, prior: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        self.settings = settings
+        d = settings.dim
+        spread = np.float32(1 / np.sqrt(d))
+        quiet = np.float32(0.1)  # a token too rare to be learnt adds little noise to the points it is in
+        self.tables = {
+            "E": rng.standard_normal((n_features, d), np.float32) * (quiet * spread),
+            "b": np.zeros((1, d), np.float32),
+            "V": rng.standard_normal((n_labels, d), np.float32) * spread,
+            "c": prior.astype(np.float32)[:, None].copy(),
+            "g": np.full((1, 1), settings.scale if settings.normalize else 1.0, np.float32),
+        }
+        self.optimizers = {
+            name: RowOptimizer(
+                settings.optimizer,
+                (table.shape[0], table.shape[1]),
+                settings.decay if name in "EV" else 0.0,
+                settings.n_jobs,
+            )
+            for name, table in self.tables.items()
+        }
+
+    # Forwards ----------------------------------------------------------------------------------------------------
+
+    def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray]:
+        """Encoded points (B, d), and their lengths (B, 1) before they were made 1."""
+        h = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+
+        def work(block: tuple[int, int]) -> None:
+            kernels.encode(
+                batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], self.tables["b"][0], *block, h
+            )
+
+        pool.run(work, pool.blocks(len(h), self.settings.n_jobs), self.settings.n_jobs)
+        return activate(h, self.settings.relu, self.settings.normalize)
+
+    def label_vectors(self, labels: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Label vectors (C, d) and their lengths (C, 1) before they were made 1."""
+        V = self.tables["V"][labels]
+        length = np.sqrt(np.einsum("ij,ij->i", V, V))[:, None] + _TINY
+        return (V / length if self.settings.normalize else V), length
+
+    # Backwards ---------------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        batch: Points,
+        candidates: Candidates,
+        loss: Loss,
+        rate: float,
+        regularizer: Regularizer | None = None,
+        weight: float = 0.0,
+        drawn: np.ndarray | None = None,
+        U: np.ndarray | None = None,
+    ) -> float:
+        """One step on one batch; returns the loss. `drawn` are positions of labels to regularise, U their affinity."""
+        normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
+        everything = len(labels) == len(self.tables["V"])
+        phi, phi_length = self.encode(batch)  # (B, d)
+        V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
+
+        scores = phi @ V.T  # (B, C)
+        scores *= g
+        scores += self.tables["c"][labels, 0]
+        value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
+
+        dV = scores.T @ phi  # (C, d)
+        dphi = scores @ V  # (B, d)
+        dg = np.vdot(dV, V)
+        dc = scores.sum(axis=0)[:, None]
+        dV *= g
+        dphi *= g
+        if regularizer is not None and drawn is not None and U is not None:
+            unit = V[drawn] if normal else V[drawn] / V_length[drawn]
+            extra, d_unit, d_points = regularizer(unit, phi, U)
+            value += weight * extra
+            d_unit *= np.float32(weight)
+            if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
+                d_unit = _through_length(d_unit, unit, V_length[drawn])
+            dV[drawn] += d_unit
+            if d_points is not None:
+                dphi += np.float32(weight) * d_points
+        if normal:
+            dV = _through_length(dV, V, V_length)
+            dphi = _through_length(dphi, phi, phi_length)
+            self._learn("g", np.array([0]), np.full((1, 1), dg, np.float32), rate)
+        if self.settings.relu:
+            dphi *= phi > 0
+        self._learn("V", labels, dV, rate)
+        self._learn("c", labels, dc, rate)
+        self._learn("b", np.array([0]), dphi.sum(axis=0)[None], rate)
+        self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
+        return value
+
+    def _learn(self, name: str, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
+        self.optimizers[name].step(self.tables[name], touched, grad, rate)
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Tables and optimisers, to store."""
+        found = dict(self.tables)
+        for name, optimizer in self.optimizers.items():
+            found |= optimizer.arrays(name)
+        return found
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """State from :meth:`arrays`."""
+        for name, table in self.tables.items():
+            table[...] = arrays[name]
+        for name, optimizer in self.optimizers.items():
+            optimizer.restore(name, arrays)
+
+    def scorer(self) -> dict[str, np.ndarray]:
+        """What prediction needs: tokens E, bias b, labels W with their length folded in, label biases c."""
+        V, _ = self.label_vectors(slice(None))
+        return {
+            "tokens": self.tables["E"],
+            "bias": self.tables["b"][0],
+            "labels": np.ascontiguousarray(V * self.tables["g"][0, 0]),
+            "label_bias": self.tables["c"][:, 0],
+        }
+
+    def adopt(self, scorer: dict[str, np.ndarray], labels: np.ndarray) -> None:
+        """Go on from what :meth:`scorer` gave, its labels being these of ours; the others stay as they start."""
+        self.tables["E"][:] = scorer["tokens"]
+        self.tables["b"][0] = scorer["bias"]
+        self.tables["V"][labels] = scorer["labels"]
+        self.tables["c"][labels, 0] = scorer["label_bias"]
+        if self.settings.normalize and len(labels):
+            self.tables["g"][0, 0] = np.linalg.norm(scorer["labels"][0])
+
+    @staticmethod
+    def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:
+        """Memory of training: tables, their optimisers and the best tables so far; and the largest arrays of a step."""
+        copies = 2 + RowOptimizer.tables(settings.optimizer)
+        step = 3 * batch * candidates + 4 * (batch + candidates) * settings.dim
+        return 4 * ((n_features + n_labels) * settings.dim * copies + step)
+
+
+def activate(h: np.ndarray, relu: bool, normalize: bool) -> tuple[np.ndarray, np.ndarray]:
+    """What follows the sum of tokens; overwrites h. Also gives the lengths (B, 1) before normalisation."""
+    if relu:
+        np.maximum(h, 0, out=h)
+    length = np.sqrt(np.einsum("ij,ij->i", h, h))[:, None] + _TINY
+    if normalize:
+        h /= length
+    return h, length
+
+
+def _through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Gradient before normalisation from the gradient after it: what points along the vector goes."""
+    along = np.einsum("ij,ij->i", grad, unit)[:, None]
+    return (grad - along * unit) / length
+
+
+def encode_all(
+    ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, tokens: np.ndarray, bias: np.ndarray,
+    relu: bool, normalize: bool, unit: bool, n_jobs: int | None,
+) -> np.ndarray:  # fmt: skip
+    """Encode points for prediction, (N, d), from the three arrays of their CSR."""
+    h = np.empty((len(ptr) - 1, tokens.shape[1]), np.float32)
+
+    def work(block: tuple[int, int]) -> None:
+        kernels.encode_whole(ptr, idx, val, tokens, bias, unit, *block, h)
+
+    pool.run(work, pool.blocks(len(h), n_jobs), n_jobs)
+    return activate(h, relu, normalize)[0]
