@@ -207,7 +207,8 @@ def search(
     ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels
     begin in the arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin:
     unlike the squared-hinge transform it has no ties. On held-out points the two differ by some tenths either way,
-    with more gains than losses at 5 labels and on rare ones. unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
+    with more gains than losses at 5 labels and on rare ones.
+    unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
     """
     n_trees = ptr.shape[0]
     tiny, most = 1e-30, 1.0 - 2.0**-23
