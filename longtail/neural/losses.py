@@ -104,6 +104,33 @@ def margin(
     return total / len(scores)
 
 
+def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float = 0.0) -> float:
+    r"""Noise-contrastive loss over the cosines of points with the label sets of their batch.
+
+    Unlike the losses above it takes `cosines` (B, B), those of a point with its own labels on the diagonal, and the
+    positions of each point's `negatives` (B, h); its own position among them stands for none.
+
+    Formula: :math:`\frac{1}{4} (1 - c_{ii})^2 + \max_j [c_{ij} > m] \, c_{ij}^2` over its h negatives j.
+
+    Reference: MNN eq. 9 to 11. Use it to match points with sets of labels; the maximum keeps many easy negatives from
+    outweighing the one positive.
+    """
+    n = len(cosines)
+    own = np.arange(n)
+    matched = cosines[own, own].astype(np.float64)
+    loss = 0.25 * (1 - matched) ** 2  # eq. 9
+    against = np.take_along_axis(cosines, negatives, axis=1)  # (B, h)
+    counts = (against > margin) & (negatives != own[:, None])
+    each = np.where(counts, against**2, 0)  # eq. 10
+    worst = each.argmax(axis=1)  # eq. 11
+    values = each[own, worst].astype(np.float64)
+    slopes = np.where(counts[own, worst], 2 * against[own, worst], 0)
+    cosines[:] = 0
+    cosines[own, negatives[own, worst]] = slopes / n
+    cosines[own, own] = (matched - 1) / (2 * n)
+    return float((loss + values).mean())
+
+
 def positions(ptr: np.ndarray) -> np.ndarray:
     """The row of each positive."""
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))

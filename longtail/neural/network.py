@@ -34,6 +34,8 @@ class NetworkSettings:
     decay: float
     scale: float  # g at the start
     n_jobs: int | None = None
+    dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
+    eps: float = 1e-8  # of the optimiser of tokens
 
 
 class Network:
@@ -71,6 +73,7 @@ class Network:
             )
             for name, table in self.tables.items()
         }
+        self.optimizers["E"].eps = settings.eps
 
     # Forwards ----------------------------------------------------------------------------------------------------
 
@@ -104,11 +107,17 @@ class Network:
         weight: float = 0.0,
         drawn: np.ndarray | None = None,
         U: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
     ) -> float:
         """One step on one batch; returns the loss. `drawn` are positions of labels to regularise, U their affinity."""
         normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
         everything = len(labels) == len(self.tables["V"])
         phi, phi_length = self.encode(batch)  # (B, d)
+        mask = None
+        if rng is not None and self.settings.dropout > 0:
+            stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
+            mask = stays * np.float32(1 / (1 - self.settings.dropout))
+            phi *= mask
         V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
 
         scores = phi @ V.T  # (B, C)
@@ -128,13 +137,15 @@ class Network:
             value += weight * extra
             d_unit *= np.float32(weight)
             if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
-                d_unit = _through_length(d_unit, unit, V_length[drawn])
+                d_unit = through_length(d_unit, unit, V_length[drawn])
             dV[drawn] += d_unit
             if d_points is not None:
                 dphi += np.float32(weight) * d_points
+        if mask is not None:
+            dphi *= mask
         if normal:
-            dV = _through_length(dV, V, V_length)
-            dphi = _through_length(dphi, phi, phi_length)
+            dV = through_length(dV, V, V_length)
+            dphi = through_length(dphi, phi, phi_length)
             self._learn("g", np.array([0]), np.full((1, 1), dg, np.float32), rate)
         if self.settings.relu:
             dphi *= phi > 0
@@ -200,7 +211,7 @@ def activate(h: np.ndarray, relu: bool, normalize: bool) -> tuple[np.ndarray, np
     return h, length
 
 
-def _through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
+def through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Gradient before normalisation from the gradient after it: what points along the vector goes."""
     along = np.einsum("ij,ij->i", grad, unit)[:, None]
     return (grad - along * unit) / length
