@@ -124,7 +124,9 @@ class EmbeddingLearner(MeasuredLearner):
             else:
                 labels = candidates.labels[drawn]
                 affinities = block(self.U.indptr, self.U.indices, self.U.data, labels, self._labels)
-        return self.network.step(batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities, rng)
+        return self.network.step(
+            batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities, rng
+        )
 
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""

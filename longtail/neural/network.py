@@ -113,19 +113,19 @@ class Network:
         normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
         everything = len(labels) == len(self.tables["V"])
         phi, phi_length = self.encode(batch)  # (B, d)
-        mask = None
+        hidden, mask = phi, None
         if rng is not None and self.settings.dropout > 0:
             stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
             mask = stays * np.float32(1 / (1 - self.settings.dropout))
-            phi *= mask
+            hidden = phi * mask
         V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
 
-        scores = phi @ V.T  # (B, C)
+        scores = hidden @ V.T  # (B, C)
         scores *= g
         scores += self.tables["c"][labels, 0]
         value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
 
-        dV = scores.T @ phi  # (C, d)
+        dV = scores.T @ hidden  # (C, d)
         dphi = scores @ V  # (B, d)
         dg = np.vdot(dV, V)
         dc = scores.sum(axis=0)[:, None]
@@ -133,7 +133,7 @@ class Network:
         dphi *= g
         if regularizer is not None and drawn is not None and U is not None:
             unit = V[drawn] if normal else V[drawn] / V_length[drawn]
-            extra, d_unit, d_points = regularizer(unit, phi, U)
+            extra, d_unit, d_points = regularizer(unit, hidden, U)
             value += weight * extra
             d_unit *= np.float32(weight)
             if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
