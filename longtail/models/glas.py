@@ -20,16 +20,17 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.engine import memory
-from longtail.errors import DataError, SettingsError
+from longtail.errors import SettingsError
 from longtail.index import Index, from_arrays, make_index
 from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import valid
 from longtail.labels.cooccurrence import HOWS, affinity
-from longtail.models.base import Arrays, Ranker, check_features, check_labels
+from longtail.models.base import Arrays, Ranker
+from longtail.models.embedding import ABOVE_ZERO, BELOW_ONE, EmbeddingRanker
 from longtail.neural.batch import CandidateSampler
-from longtail.neural.held_out import Pair, hold_out, measurable, seen, trains_again
+from longtail.neural.held_out import Pair, seen
 from longtail.neural.learner import EmbeddingLearner, calibrate
-from longtail.neural.loop import LoopSettings, fingerprint, train
+from longtail.neural.loop import LoopSettings, train
 from longtail.neural.losses import LOSSES, Loss, margin
 from longtail.neural.network import Network, NetworkSettings, encode_all
 from longtail.neural.optimizers import KINDS
@@ -37,11 +38,9 @@ from longtail.neural.regularizers import REGULARIZERS
 from longtail.neural.search import queries, with_bias
 
 _DEPTH = 20  # labels of which an approximate index is to find all but a few
-_BELOW_ONE = np.float32(1 - 2**-23)
-_ABOVE_ZERO = np.float32(1e-30)
 
 
-class GLaS(Ranker):
+class GLaS(EmbeddingRanker):
     """Embedding classifier with the GLaS regulariser.
 
     Parameters
@@ -100,8 +99,6 @@ class GLaS(Ranker):
     """
 
     kind: ClassVar[str] = "glas"
-    history_: list[dict[str, float]]
-    label_ids_: np.ndarray  # labels with training points; the others are never suggested
     tokens_: np.ndarray  # (D, d)
     bias_: np.ndarray  # (d,)
     index_: Index  # label vectors with their biases, (seen labels, d + 1)
@@ -166,17 +163,13 @@ class GLaS(Ranker):
     # Learning ----------------------------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        for name, known in (
-            ("loss", tuple(LOSSES)),
-            ("regularizer", (*REGULARIZERS, None)),
-            ("affinity", HOWS),
-            ("optimizer", tuple(KINDS)),
-        ):
-            if getattr(self, name) not in known:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(str, known))}")
-        for name in ("dim", "candidates", "n_hard"):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        choices = {
+            "loss": tuple(LOSSES),
+            "regularizer": (*REGULARIZERS, None),
+            "affinity": HOWS,
+            "optimizer": tuple(KINDS),
+        }
+        self._check_choices(choices, ("dim", "candidates", "n_hard"))
         for name in ("weight", "decay", "margin", "correction"):
             if not getattr(self, name) >= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
@@ -184,27 +177,17 @@ class GLaS(Ranker):
             raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
         if not self.scale > 0:
             raise SettingsError(f"scale is {self.scale!r}; give a number above 0")
-        if not 0 <= self.validation_fraction < 1:
-            raise SettingsError(f"validation_fraction is {self.validation_fraction!r}; give 0, or a number below 1")
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self._check_settings()
-        loop = self._loop(X.shape[0], self.epochs)
-        identity = ""
-        if self.checkpoint is not None:
-            params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
-            identity = fingerprint(params, X, Y, *(validation or ()))
-        rows, held = hold_out(X, Y, validation, self.validation_fraction, self.random_state)
-        counts = np.bincount(Y[rows].indices, minlength=Y.shape[1])
-        self.label_ids_ = np.flatnonzero(counts).astype(np.int32)
-        Y = seen(Y, self.label_ids_)
+        loop = self._pace(X.shape[0], self.epochs)
+        identity = self._identity(X, Y, validation)
+        rows, Y, held = self._parts(X, Y, validation)
         self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
-        held = measurable(held, self.label_ids_)
         self.history_ = self._train(self._network(X, Y[rows]), X, rows, Y[rows], held, loop, identity)
-        if validation is None and held is not None and trains_again(self.refit, len(rows)):
-            best = int(np.argmax([entry["monitor"] for entry in self.history_]))
+        if self._trains_again(rows, held, validation):
             rows, calibration = np.flatnonzero(np.diff(Y.indptr)), (self.slope_, self.offset_)
-            again = replace(loop, checkpoint=None, stop=best + 1)
+            again = replace(loop, checkpoint=None, stop=self._best_length())
             self._train(self._network(X, Y[rows]), X, rows, Y[rows], None, again, "")
             self.slope_, self.offset_ = calibration
 
@@ -226,14 +209,8 @@ class GLaS(Ranker):
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
-        X = check_features(X, self.n_features_in_)
-        Y = check_labels(Y, X.shape[0])
-        if Y.shape[1] < self.n_labels_:
-            raise DataError(
-                f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
-                remedy="Keep the old columns in their places and append new ones",
-            )
-        loop = self._loop(X.shape[0], epochs)
+        X, Y = self._more(X, Y)
+        loop = self._pace(X.shape[0], epochs)
         loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self.random_state + 1)
         fresh = np.setdiff1d(Y.indices, self.label_ids_)  # new labels, and old ones that had no points
         labels = np.union1d(self.label_ids_, fresh).astype(np.int32)
@@ -281,18 +258,14 @@ class GLaS(Ranker):
             self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
         return history
 
-    def _loop(self, n_points: int, epochs: int) -> LoopSettings:
+    def _pace(self, n_points: int, epochs: int) -> LoopSettings:
         size = self.batch_size
         if size is None:
             size = int(np.clip(2 ** round(np.log2(n_points / 100)), 32, 512))
         rate = self.learning_rate
         if rate is None:
             rate = 0.008 * float(np.sqrt(size / 512)) if size > 0 else 1.0
-        settings = LoopSettings(
-            epochs, size, rate, self.schedule, 0.0, self.patience, self.random_state, self.checkpoint
-        )
-        settings.check()
-        return settings
+        return self._loop(epochs, size, rate)
 
     def _network_settings(self) -> NetworkSettings:
         return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
@@ -357,7 +330,7 @@ class GLaS(Ranker):
             chance = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
         else:
             chance = 1 / (1 + np.exp(-np.clip(self.slope_ * raw + self.offset_, -60, 60)))
-        return np.clip(chance, _ABOVE_ZERO, _BELOW_ONE, dtype=np.float32)
+        return np.clip(chance, ABOVE_ZERO, BELOW_ONE, dtype=np.float32)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts: dict[str, Any] = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}

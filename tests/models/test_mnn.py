@@ -133,7 +133,7 @@ def test_validation_without_known_labels_is_no_validation() -> None:
     unseen[:, -1] = 1
     model = make().fit(X, wide, validation=(X[:5], unseen))
     assert "monitor" not in model.history_[0]
-    assert model.scoring_.how == "cosine"
+    assert model.scorer_.scoring.how == "cosine"
     assert Y.shape[1] not in model.predict(X, 25).indices
 
 
