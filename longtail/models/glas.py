@@ -31,7 +31,7 @@ from longtail.neural.batch import CandidateSampler
 from longtail.neural.held_out import Pair, seen
 from longtail.neural.learner import EmbeddingLearner, calibrate
 from longtail.neural.loop import LoopSettings, train
-from longtail.neural.losses import LOSSES, Loss, margin
+from longtail.neural.losses import LOSSES, Loss, bce, margin
 from longtail.neural.network import Network, NetworkSettings, encode_all
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regularizers import REGULARIZERS
@@ -294,6 +294,8 @@ class GLaS(EmbeddingRanker):
     def _loss(self) -> Loss:
         if self.loss == "margin":
             return partial(margin, c=self.margin, n_hard=self.n_hard, n_jobs=self.n_jobs)
+        if self.loss == "bce":
+            return partial(bce, correction=self.correction, n_jobs=self.n_jobs)
         return partial(LOSSES[self.loss], correction=self.correction)
 
     def _prior(self, Y: csr_array) -> np.ndarray:

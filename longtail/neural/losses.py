@@ -15,10 +15,17 @@ from longtail.kernels import losses as kernels
 from longtail.kernels import pool
 
 Loss = Callable[..., float]
+_CACHED = 1 << 16  # scores worked on at once: few enough to stay in a core's cache from one line to the next
 
 
 def bce(
-    scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 0.4
+    scores: np.ndarray,
+    ptr: np.ndarray,
+    places: np.ndarray,
+    rates: np.ndarray | None = None,
+    correction: float = 0.4,
+    *,
+    n_jobs: int | None = None,
 ) -> float:
     r"""Binary cross-entropy: each label decided on its own.
 
@@ -31,24 +38,31 @@ def bce(
     A rare label outside the batch meets few negatives; weights of one over the rate (correction 1) are unbiased and
     noisy, 0 ignores the matter; between them is best.
     """
+    n, width = scores.shape
     own = positions(ptr)
-    hits = scores[own, places]
-    np.clip(scores, -80, 80, out=scores)
-    np.exp(scores, out=scores)  # e
-    odds = scores + 1  # 1 + e, (B, C)
-    scores /= odds  # the probability
-    np.log(odds, out=odds)  # softplus
-    if rates is not None:
-        weights = rates ** np.float32(-correction)
-        soft, chance = odds[own, places], scores[own, places]
-        scores *= weights
-        odds *= weights
-        odds[own, places] = soft
-        scores[own, places] = chance
-    loss = odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64)
-    scores[own, places] -= 1
-    scores /= len(scores)
-    return float(loss / len(scores))
+    weights = None if rates is None else rates ** np.float32(-correction)
+
+    def work(first: int) -> float:
+        last = min(n, first + size)
+        rows, mine = scores[first:last], slice(ptr[first], ptr[last])
+        at = own[mine] - first, places[mine]
+        hits = rows[at]
+        np.clip(rows, -80, 80, out=rows)
+        np.exp(rows, out=rows)  # e
+        odds = rows + 1  # 1 + e
+        rows /= odds  # the probability
+        np.log(odds, out=odds)  # softplus
+        if weights is not None:
+            soft, chance = odds[at], rows[at]
+            rows *= weights
+            odds *= weights
+            odds[at], rows[at] = soft, chance
+        rows[at] -= 1
+        rows /= n
+        return float(odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64))
+
+    size = max(1, _CACHED // max(1, width))
+    return sum(pool.run(work, range(0, n, size), n_jobs)) / n
 
 
 def softmax(
