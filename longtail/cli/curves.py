@@ -22,8 +22,8 @@ def collect(facts: dict[str, Any], path: str = "") -> Curves:
 
 def lines(history: list[dict[str, float]]) -> list[list[str]]:
     """Rows of a table, the heading first: some epochs spread over the run, the best and the last among them."""
-    columns = [("epoch", "epoch"), ("loss", "loss"), (TRAIN, "train P@1"), (HELD, "validation P@1")]
-    columns = [(key, heading) for key, heading in columns if any(key in entry for entry in history)]
+    columns = [("loss", "loss"), (TRAIN, "train P@1"), (HELD, "validation P@1")]
+    columns = [("epoch", "epoch"), *(column for column in columns if any(column[0] in entry for entry in history))]
     gap = {TRAIN, HELD} <= {key for key, _ in columns}
     best = max(range(len(history)), key=lambda at: history[at].get("monitor", at))
     stride = -(-len(history) // SHOWN)
@@ -31,7 +31,7 @@ def lines(history: list[dict[str, float]]) -> list[list[str]]:
     rows = [[heading for _, heading in columns] + (["gap"] if gap else [])]
     for at in chosen:
         entry = history[at]
-        cells = [_cell(key, entry.get(key)) for key, _ in columns]
+        cells = [str(at + 1)] + [_cell(key, entry.get(key)) for key, _ in columns[1:]]
         if gap:
             cells.append(_cell("gap", entry[TRAIN] - entry[HELD]) if {TRAIN, HELD} <= entry.keys() else "")
         if at == best and "monitor" in entry:
@@ -43,7 +43,7 @@ def lines(history: list[dict[str, float]]) -> list[list[str]]:
 def _cell(key: str, value: float | None) -> str:
     if value is None:
         return ""
-    return str(int(value) + 1) if key == "epoch" else f"{value:.4f}" if key == "loss" else f"{value:.1f}"
+    return f"{value:.4f}" if key == "loss" else f"{value:.1f}"
 
 
 def draw(curves: Curves, title: str, file: Path) -> None:
@@ -65,7 +65,7 @@ def draw(curves: Curves, title: str, file: Path) -> None:
     figure = Figure(figsize=(6, 3.6 * len(curves)), layout="constrained")
     for axes, (name, history) in zip(figure.subplots(len(curves), squeeze=False)[:, 0], curves.items(), strict=True):
         for key, label, style in ((TRAIN, "train", "--"), (HELD, "validation", "-")):
-            points = [(int(entry["epoch"]) + 1, entry[key]) for entry in history if key in entry]
+            points = [(at + 1, entry[key]) for at, entry in enumerate(history) if key in entry]
             if points:
                 axes.plot(*zip(*points, strict=True), style, marker=".", label=label)
         axes.set(title=f"{title} ({name})", xlabel="epoch", ylabel="P@1")

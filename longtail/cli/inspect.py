@@ -17,7 +17,7 @@ Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with
 Plot = Annotated[
     bool, typer.Option("--plot", help="Draw train against validation P@1 by epoch to FILE, or to curves.png here.")
 ]
-Picture = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="Where --plot draws.", show_default=False)]
+Picture = Annotated[Path | None, typer.Argument(metavar="FILE", help="Where --plot draws.", show_default=False)]
 
 
 def inspect(

@@ -28,9 +28,7 @@ def test_curves_are_stored_shown_and_drawn(run: Run, table: Path, here: Path) ->
     assert Path("curves.png").read_bytes().startswith(b"\x89PNG")
     facts = json.loads(run("inspect", "m", "--plot", "deep/curves.svg", "--json").stdout)
     assert facts["plot"] == "deep/curves.svg"
-    drawn = Path("deep/curves.svg").read_text()
-    assert "<svg" in drawn
-    assert ".txt" not in drawn
+    assert "<svg" in Path("deep/curves.svg").read_text()
     assert "Name a .png" in run("inspect", "m", "--plot", "curves.words", code=2).stderr
 
 
