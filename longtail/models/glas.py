@@ -223,7 +223,7 @@ class GLaS(EmbeddingRanker):
         self.label_ids_, self.n_labels_ = labels, Y.shape[1]
         some = np.flatnonzero(np.diff(Y_seen.indptr))
         calibration = self.slope_, self.offset_
-        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "")
+        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "", fresh=False)
         self.slope_, self.offset_ = calibration
         return self
 
@@ -236,6 +236,7 @@ class GLaS(EmbeddingRanker):
         held: tuple[csr_array, csr_array] | None,
         loop: LoopSettings,
         identity: str,
+        fresh: bool = True,
     ) -> list[dict[str, float]]:
         """Train the network and keep what prediction needs."""
         learner = EmbeddingLearner(
@@ -252,6 +253,8 @@ class GLaS(EmbeddingRanker):
             self.keep,
         )
         history = train(learner, len(rows), loop, identity)
+        if fresh:  # nothing is known of tokens that were never met; they shall not be noise
+            network.tables["E"][network.optimizers["E"].age == 0] = 0
         self._keep(network, learner.sample()[0])
         self.slope_, self.offset_ = 1.0, 0.0
         if self.loss == "margin":
