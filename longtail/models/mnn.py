@@ -29,7 +29,7 @@ from longtail.models.embedding import ABOVE_ZERO, BELOW_ONE, EmbeddingRanker
 from longtail.neural.held_out import Pair, seen
 from longtail.neural.learner import calibrate
 from longtail.neural.loop import LoopSettings, train
-from longtail.neural.matching import MatchingLearner, MatchingNetwork, encode_features
+from longtail.neural.matching import MatchingLearner, MatchingNetwork, by_vote, encode_features
 from longtail.neural.optimizers import KINDS
 from longtail.neural.scoring import HOWS, LabelScorer, Scoring
 
@@ -73,7 +73,8 @@ class MNN(EmbeddingRanker):
     Attributes
     ----------
     history_ : list of dict
-        Loss and precision in training and validation after each epoch, labels ranked by the cosine.
+        Loss and precision in training and validation after each epoch, labels ranked by the cosine or, if points
+        vote in the end, by their vote.
     scorer_ : LabelScorer
         Label vectors and, where they vote, training points; ``scorer_.scoring`` says how labels are ranked.
     """
@@ -87,9 +88,9 @@ class MNN(EmbeddingRanker):
     def __init__(
         self,
         dim: int = 256,
-        n_negatives: int = 10,
+        n_negatives: int = 1,
         margin: float = 0.0,
-        keep: float = 0.8,
+        keep: float = 0.7,
         scoring: str = "auto",
         n_neighbors: int | None = None,
         epochs: int = 30,
@@ -146,6 +147,8 @@ class MNN(EmbeddingRanker):
         chance = calibrate(learner.search, *(held or learner.sample()))
         self._keep(learner, *chance)
         self.scorer_.scoring = scoring = self._choose(held)
+        if scoring.how != "cosine":  # the curves are those of what ranks labels
+            self.history_ = [by_vote(entry) for entry in self.history_]
         if self._trains_again(rows, held, validation):
             rows = np.flatnonzero(np.diff(Y.indptr))
             again = replace(loop, checkpoint=None, stop=self._best_length())
@@ -200,7 +203,9 @@ class MNN(EmbeddingRanker):
         vectors[old] = self.scorer_.labels.vectors * self.label_lengths_[:, None]
         network = self._network(features, vectors)
         learner = self._learner(network, X, rows, Y_seen, None)
-        self.history_ = self.history_ + train(learner, len(rows), loop)
+        history = train(learner, len(rows), loop)
+        voted = self.scorer_.scoring.how != "cosine"
+        self.history_ = self.history_ + ([by_vote(entry) for entry in history] if voted else history)
         untouched = network.encoders["features"].optimizer.age == 0
         untouched[known] = False
         features[untouched] = 0
@@ -228,7 +233,9 @@ class MNN(EmbeddingRanker):
     def _learner(
         self, network: MatchingNetwork, X: csr_array, rows: np.ndarray, Y: csr_array, held: Pair | None
     ) -> MatchingLearner:
-        return MatchingLearner(network, X, rows, Y, held, self.n_negatives, self.margin, self.keep, self.n_jobs)
+        return MatchingLearner(
+            network, X, rows, Y, held, self.n_negatives, self.margin, self.keep, self.n_jobs, self.scoring != "cosine"
+        )
 
     def _check_memory(self, n_features: int, n_labels: int, n_points: int) -> None:
         needed = MatchingNetwork.bytes_needed(n_features, n_labels, self.dim, self.optimizer, self.batch_size)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import block
 from longtail.metrics import evaluate
 from longtail.neural.batch import CandidateSampler, points
@@ -59,10 +60,8 @@ class MeasuredLearner:
 
     def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
         found, _ = self.search(X, min(5, Y.shape[1]))
-        n, k = found.shape
-        falling = np.tile(np.linspace(0.9, 0.1, k, dtype=np.float32), n)
-        scores = csr_array((falling, found.ravel(), np.arange(0, n * k + 1, k)), shape=Y.shape)
-        return evaluate(Y, scores, train_Y=self.Y, ks=(1, 5))
+        falling = np.tile(np.linspace(0.9, 0.1, found.shape[1], dtype=np.float32), (len(found), 1))
+        return evaluate(Y, as_matrix(found, falling, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
 
 
 class EmbeddingLearner(MeasuredLearner):

@@ -12,15 +12,19 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.index import make_index
+from longtail.index import Index, make_index
+from longtail.index.ranking import vote
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
+from longtail.metrics import evaluate
 from longtail.neural.batch import Points, points
 from longtail.neural.learner import MeasuredLearner
 from longtail.neural.losses import noise_contrastive
 from longtail.neural.network import activate, encode_all, through_length
 from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.scoring import Scoring
 
+_VOTERS, _ASKED = 20_000, 1000  # points that vote, and that are asked, to measure after an epoch
 _SHORTEST = np.float32(1e-6)  # a mean shorter than this has no direction to be turned
 
 
@@ -131,6 +135,8 @@ class MatchingLearner(MeasuredLearner):
     keep : float
         p of eq. 5, the chance of a feature to stay.
     n_jobs : int, optional
+    votes : bool
+        Measure by a vote of the nearest training points, too, and let the better of both decide on early stopping.
     """
 
     def __init__(
@@ -144,8 +150,10 @@ class MatchingLearner(MeasuredLearner):
         margin: float,
         keep: float,
         n_jobs: int | None,
+        votes: bool = False,
     ) -> None:
         super().__init__(X, rows, Y, validation)
+        self.votes = votes
         self.network, self.n_negatives, self.margin, self.keep, self.n_jobs = network, n_negatives, margin, keep, n_jobs
         self._features = np.full(X.shape[1], -1, np.int32)
         self._labels = np.full(Y.shape[1], -1, np.int32)
@@ -161,9 +169,41 @@ class MatchingLearner(MeasuredLearner):
         return self.network.step(batch, sets, negatives, self.margin, rate)
 
     def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
-        tables = self.network.tables
-        h = encode_features(X.indptr, X.indices, X.data, tables["features"], self.n_jobs)
-        return make_index(tables["labels"], "cosine", "exact").search(h, k, n_jobs=self.n_jobs)
+        index = make_index(self.network.tables["labels"], "cosine", "exact")
+        return index.search(self._encoded(X), k, n_jobs=self.n_jobs)
+
+    def measure(self) -> dict[str, float]:
+        """As for other learners, labels ranked by the cosine; with votes the same by vote, as ``vote_`` figures."""
+        found = super().measure()
+        if not self.votes:
+            return found
+        voters = np.arange(0, len(self.rows), -(-len(self.rows) // _VOTERS))
+        index = make_index(self._encoded(self.X[self.rows[voters]]), "cosine", "exact")
+        labels = self.Y[voters]
+        sample = voters[:: -(-len(voters) // _ASKED)]
+        own = np.searchsorted(voters, sample)
+        by_vote = {"train": self._by_vote(index, labels, self.X[self.rows[sample]], self.Y[sample], own)}
+        if self.validation is not None:
+            X, Y = self.validation
+            by_vote["validation"] = self._by_vote(index, labels, X[:_ASKED], Y[:_ASKED])
+            found["monitor"] = max(found["monitor"], by_vote["validation"]["nDCG@5"])
+        for part, figures in by_vote.items():
+            found |= {f"vote_{key}": figures[key.partition("_")[2]] for key in list(found) if key.startswith(part)}
+        return found
+
+    def _by_vote(
+        self, index: Index, labels: csr_array, X: csr_array, Y: csr_array, own: np.ndarray | None = None
+    ) -> dict[str, float]:
+        """Figures of points by the usual vote, but for the one that is a point itself, its position being `own`."""
+        usual = Scoring()
+        ids, cosines = index.search(self._encoded(X), min(usual.n_neighbors + 1, len(index)), n_jobs=self.n_jobs)
+        if own is not None:
+            ids = np.where(ids == own[:, None], -1, ids)
+        scores = vote(ids, np.exp(np.float32(usual.sharpness) * (cosines - 1)), labels, 5)
+        return evaluate(Y, scores, train_Y=self.Y, ks=(1, 5))
+
+    def _encoded(self, X: csr_array) -> np.ndarray:
+        return encode_features(X.indptr, X.indices, X.data, self.network.tables["features"], self.n_jobs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.network.arrays()
@@ -204,3 +244,9 @@ def encode_features(
     """Unit f_x of points for prediction, (N, d), from the three arrays of their CSR; 0 where nothing is known."""
     origin = np.zeros(table.shape[1], np.float32)
     return encode_all(ptr, idx, val, table, origin, False, True, True, n_jobs)
+
+
+def by_vote(entry: dict[str, float]) -> dict[str, float]:
+    """An epoch's figures with those of the vote in the place of those of the cosine."""
+    plain = {key: value for key, value in entry.items() if not key.startswith("vote_")}
+    return plain | {key.removeprefix("vote_"): value for key, value in entry.items() if key.startswith("vote_")}

@@ -14,7 +14,7 @@ from longtail.index.ranking import as_matrix, top_k, vote
 from longtail.metrics import evaluate
 
 HOWS = ("cosine", "knn", "both")
-_NEIGHBORS = (10, 20, 40, 80)  # to choose from
+_NEIGHBORS = (10, 20, 40, 80, 160)  # to choose from
 _SHARPNESS = (5.0, 10.0, 20.0)
 _SHARES = (0.25, 0.5, 0.75)
 _BLENDED = 100  # labels that the cosine gives to a mean with the vote
