@@ -141,10 +141,10 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
                 rows = np.sort(order[at * settings.batch_size : (at + 1) * settings.batch_size])
                 total += learner.step(rows, rng, rate)
                 done(1 / (n_steps * last))
-            figures = learner.measure()
-            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
             if not math.isfinite(total):
                 raise SettingsError(f"The loss is {total} in epoch {state.epoch}. Lower learning_rate.")
+            figures = learner.measure()
+            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
             state.history.append(entry)
             if "monitor" not in figures or figures["monitor"] > state.best:
                 state.best, state.best_epoch = figures.get("monitor", 0.0), state.epoch
