@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
+    "decaf": "longtail.models.decaf:DECAF",
     "dismec": "longtail.models.dismec:DiSMEC",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",

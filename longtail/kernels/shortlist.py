@@ -1,0 +1,182 @@
+"""From shortlists to rankings: clusters to their labels, several lists to one, exact scores, two views mixed, the best.
+
+Lists are rows of label numbers, -1 where there is none. All kernels are serial, release the interpreter lock and take a
+range of rows: see :mod:`longtail.kernels.pool`. A row's answer does not depend on the rows beside it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from longtail.kernels.search import _dot
+from longtail.kernels.topk import top_k_pairs
+
+FLOOR = np.float32(-12.0)  # log odds of a label that the linear view does not list, and the least it may give
+N_FEATURES = 7
+
+
+@njit(cache=True, nogil=True)
+def expand(clusters, ptr, members, first, last, out):
+    """Labels of the clusters of each row, in the order of the clusters, until the row of `out` is full."""
+    width = out.shape[1]
+    for i in range(first, last):
+        n = 0
+        for a in range(clusters.shape[1]):
+            m = clusters[i, a]
+            if m < 0:
+                break
+            for p in range(ptr[m], ptr[m + 1]):
+                if n < width:
+                    out[i, n] = members[p]
+                    n += 1
+        out[i, n:] = -1
+
+
+@njit(cache=True, nogil=True)
+def _position(row, n, label):
+    """Where the label is among the first n of a row; n for nowhere. Rows are short: looking beats marking."""
+    for a in range(n):
+        if row[a] == label:
+            return a
+    return n
+
+
+@njit(cache=True, nogil=True)
+def unite(one, two_ptr, two_idx, place, first, last, out):
+    """Labels of either list: of the row of `one`, then of the CSR row of `two` that are not in `one`.
+
+    `place` maps the labels of `two` to those of `one`, -1 for none.
+    """
+    for i in range(first, last):
+        n = 0
+        for a in range(one.shape[1]):
+            if one[i, a] >= 0:
+                out[i, n] = one[i, a]
+                n += 1
+        listed = n
+        for p in range(two_ptr[i], two_ptr[i + 1]):
+            label = place[two_idx[p]] if two_idx[p] >= 0 else -1
+            if label >= 0 and _position(out[i], listed, label) == listed:
+                out[i, n] = label
+                n += 1
+        out[i, n:] = -1
+
+
+@njit(cache=True, nogil=True)
+def score(points, vectors, lists, first, last, out):
+    """out[i, a] = points[i] · vectors[lists[i, a]]."""
+    for i in range(first, last):
+        for a in range(lists.shape[1]):
+            label = lists[i, a]
+            out[i, a] = _dot(points[i], vectors[label]) if label >= 0 else np.float32(-np.inf)
+
+
+@njit(cache=True, nogil=True)
+def _chance(log_odds):
+    return 1.0 / (1.0 + math.exp(-min(max(log_odds, -60.0), 60.0)))
+
+
+@njit(cache=True, nogil=True)
+def _log_odds(chance):
+    chance = min(max(chance, 1e-26), 1.0 - 1e-12)
+    return math.log(chance / (1.0 - chance))
+
+
+@njit(cache=True, nogil=True)
+def weigh_by_clusters(points, cluster_vectors, cluster_of, lists, first, last, scores):
+    """Log odds of σ(label) σ(its cluster) instead of the label's own (paper, "Prediction Pipeline")."""
+    for i in range(first, last):
+        for a in range(lists.shape[1]):
+            if lists[i, a] >= 0:
+                m = cluster_of[lists[i, a]]
+                if m >= 0:
+                    near = _dot(points[i], cluster_vectors[m])
+                    scores[i, a] = _log_odds(_chance(scores[i, a]) * _chance(near))
+
+
+@njit(cache=True, nogil=True)
+def add_chances(scores, first, last, total):
+    """total += σ(scores): an ensemble's score is the mean chance."""
+    for i in range(first, last):
+        for a in range(scores.shape[1]):
+            total[i, a] += _chance(scores[i, a])
+
+
+@njit(cache=True, nogil=True)
+def mean_log_odds(total, n, first, last, scores):
+    """Log odds of the mean of n chances."""
+    for i in range(first, last):
+        for a in range(scores.shape[1]):
+            scores[i, a] = _log_odds(total[i, a] / n)
+
+
+@njit(cache=True, nogil=True)
+def features(lists, neural, linear_ptr, linear_idx, linear_val, place, weight, first, last, out):
+    """What the mix looks at, (rows, width, 7).
+
+    1, neural log odds, linear log odds, whether the linear view lists the label, the label's weight (the log of how
+    often it occurs), and the two log odds times that weight.
+    """
+    width = lists.shape[1]
+    for i in range(first, last):
+        rows = out[i - first]
+        n = 0
+        while n < width and lists[i, n] >= 0:
+            label = lists[i, n]
+            rows[n, 0] = 1.0
+            rows[n, 1] = neural[i, n]
+            rows[n, 2] = FLOOR
+            rows[n, 3] = 0.0
+            rows[n, 4] = weight[label]
+            rows[n, 5] = neural[i, n] * weight[label]
+            rows[n, 6] = FLOOR * weight[label]
+            n += 1
+        for p in range(linear_ptr[i], linear_ptr[i + 1]):
+            label = place[linear_idx[p]]
+            a = _position(lists[i], n, label)
+            if label >= 0 and a < n:
+                linear = max(np.float32(_log_odds(np.float64(linear_val[p]))), FLOOR)
+                rows[a, 2] = linear
+                rows[a, 3] = 1.0
+                rows[a, 6] = linear * weight[label]
+
+
+@njit(cache=True, nogil=True)
+def mix(lists, rows, new, weights, alone, first, last, scores):
+    """Log odds of the mixed views: weights · features, or for a label without training points slope and offset."""
+    for i in range(first, last):
+        for a in range(lists.shape[1]):
+            label = lists[i, a]
+            if label < 0:
+                scores[i, a] = -np.inf
+            elif new[label]:
+                scores[i, a] = np.float32(alone[0] * rows[i - first, a, 1] + alone[1])
+            else:
+                total = 0.0
+                for j in range(weights.shape[0]):
+                    total += weights[j] * rows[i - first, a, j]
+                scores[i, a] = np.float32(total)
+
+
+@njit(cache=True, nogil=True)
+def best(lists, scores, ids, k, first, last, out_labels, out_scores, out_n):
+    """The k best of each row as (labels, chances in (0, 1)), `ids` naming the labels; ties by smaller number."""
+    labels = np.empty(lists.shape[1], np.int32)
+    values = np.empty(lists.shape[1], np.float32)
+    found = np.empty(k, np.int32)
+    height = np.empty(k, np.float32)
+    for i in range(first, last):
+        n = 0
+        for a in range(lists.shape[1]):
+            if lists[i, a] >= 0:
+                labels[n] = ids[lists[i, a]]
+                values[n] = scores[i, a]
+                n += 1
+        n = top_k_pairs(labels[:n], values[:n], k, found, height)
+        out_n[i] = n
+        for a in range(n):
+            out_labels[i, a] = found[a]
+            out_scores[i, a] = min(max(np.float32(_chance(height[a])), np.float32(1e-30)), np.float32(1.0 - 2.0**-23))

@@ -1,0 +1,398 @@
+"""DECAF: label text inside one-vs-all classifiers (Mittal et al., WSDM 2021).
+
+A point is the sum of its tokens' vectors through a residual block; the text of a label goes through the same token
+table and a block of its own. A label's classifier combines its text's vector with a refinement vector that is the
+label's alone, so that labels which share words learn from each other and a rare label is not left to its few points.
+
+Choices made here. The paper trains in four modules (:mod:`longtail.neural.modules`) on a GPU. ``preset="paper"`` does
+so. The default is made for a few cores: Module IV alone, scored against candidates that a batch shares, in one matrix
+product; negatives are weighted by one over their chance of being drawn, to a power (`correction`). Labels are then
+searched by their classifiers directly. Beside the network stands a linear view of the same points, a few shallow trees
+(Bonsai), and a logistic regression on held-out points mixes the two with how often a label occurs: sparse features know
+single words best, and sampled negatives leave it open how frequent labels compare with rare ones.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.split import split
+from longtail.engine import memory
+from longtail.errors import ModelError, SettingsError
+from longtail.kernels.rows import valid
+from longtail.linear.tree import label_vectors
+from longtail.models.base import Arrays, Ranker, check_features
+from longtail.models.bonsai import Bonsai
+from longtail.models.glas import seen
+from longtail.models.label_tree import LabelTreeRanker
+from longtail.models.parabel import Parabel
+from longtail.neural.ensemble import WIDTH, Ensemble, Linear
+from longtail.neural.loop import SCHEDULES, LoopSettings, fingerprint
+from longtail.neural.mixing import Mix
+from longtail.neural.modules import SHORTLISTS, Plan, Training, unit
+from longtail.neural.text_network import FORMS, TextNetwork, TextNetworkSettings
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "fast": {
+        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "mix": True, "shared": True,
+        "candidates": 2048, "n_hard": 4, "correction": 0.5, "forget": 0.1, "drop": 0.2, "keep": 0.9, "prior": True,
+        "spectral": False, "spread": 0.3, "epochs": 10, "surrogate_epochs": 0, "batch_size": None,
+        "learning_rate": 0.01, "schedule": "linear",
+    },
+    "paper": {
+        "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "mix": False, "shared": False,
+        "candidates": 8192, "n_hard": 100, "correction": 0.0, "forget": 0.0, "drop": 0.2, "keep": 1.0, "prior": False,
+        "spectral": True, "spread": 1.0, "epochs": 10, "surrogate_epochs": 20, "batch_size": 255,
+        "learning_rate": 0.008, "schedule": "halved",
+    },
+}  # fmt: skip
+_LISTED = 24  # labels of a training point that the linear view lists, to draw hard negatives from
+_HELD = 2000  # points held out at most
+_NOTHING: Linear = (np.zeros(2, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+
+
+class DECAF(Ranker):
+    """Classifiers made of label text and refinement vectors.
+
+    A parameter left at None has the value of the preset.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+        What the other parameters are by default: what was best here for a few cores, or the paper's pipeline.
+    dim : int, optional
+        d, the length of token and label vectors.
+    instances : int, optional
+        Networks in the ensemble; they share Module I.
+    classifier : {"both", "text", "refinement"}
+        What a classifier is made of; one alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
+    init : {"text", "random"}
+        How refinement vectors start; "random" is DECAF-no-init.
+    lite : bool
+        Token vectors stay as Module I leaves them (DECAF-lite).
+    shortlist : {"search", "clusters", "hnsw", "tree"}, optional
+        Where the labels that are scored for a point come from: a search of the classifiers, the paper's clusters
+        (Module II), a graph of neighbours, or a label tree (Parabel).
+    n_clusters : int, optional
+        Clusters of Modules I and II; by default the power of two next below an eighth of the labels.
+    beam : int, optional
+        Clusters opened for a point; by default as many as find 85 % of the labels of training points.
+    n_trees : int, optional
+        Trees of the linear view; 0 for none.
+    mix : bool, optional
+        Mix the views by held-out points.
+    candidates : int, optional
+        Labels drawn for each batch beside its own; with no more labels than this every point meets all of them.
+    n_hard : int, optional
+        Labels of each point's shortlist (or of the linear view's suggestions) that take part in a batch.
+    shared : bool, optional
+        A point learns from all candidates of its batch, or (the paper) from its own shortlist.
+    correction : float, optional
+        How far negatives are weighted by one over their chance of being a candidate, 0 to 1: less favours rare labels.
+    forget : float, optional
+        Chance of a label to be scored by its text alone in a batch.
+    drop, keep : float, optional
+        Dropout after each ReLU; chance of a feature to stay in input dropout.
+    epochs, surrogate_epochs : int, optional
+        Passes over the points in Modules II and IV, and in Module I, which 0 leaves out.
+    batch_size, learning_rate, schedule, patience
+        See :class:`longtail.neural.loop.LoopSettings`. By default a batch is about a hundredth of the points, from 32
+        to 512.
+    validation_fraction : float
+        Share of points held out for mixing and early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a
+        validation part.
+    dtype : {"float32", "int8"}
+        How token vectors and classifiers are kept; int8 is a quarter of the size.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch of each module, from which an interrupted run goes on; removed at the
+        end.
+    n_jobs : int, optional
+        Threads of the kernels; all cores by default.
+    random_state : int
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss and held-out precision after each epoch of Module IV.
+    """
+
+    kind: ClassVar[str] = "decaf"
+    history_: list[dict[str, float]]
+    ensemble_: Ensemble
+    linear_: LabelTreeRanker | None
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        dim: int | None = None,
+        instances: int | None = None,
+        classifier: str = "both",
+        init: str = "text",
+        lite: bool = False,
+        shortlist: str | None = None,
+        n_clusters: int | None = None,
+        beam: int | None = None,
+        n_trees: int | None = None,
+        mix: bool | None = None,
+        candidates: int | None = None,
+        n_hard: int | None = None,
+        shared: bool | None = None,
+        correction: float | None = None,
+        forget: float | None = None,
+        drop: float | None = None,
+        keep: float | None = None,
+        epochs: int | None = None,
+        surrogate_epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        schedule: str | None = None,
+        patience: int = 3,
+        validation_fraction: float = 0.05,
+        dtype: str = "float32",
+        checkpoint: str | None = None,
+        n_jobs: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.preset = preset
+        self.dim = dim
+        self.instances = instances
+        self.classifier = classifier
+        self.init = init
+        self.lite = lite
+        self.shortlist = shortlist
+        self.n_clusters = n_clusters
+        self.beam = beam
+        self.n_trees = n_trees
+        self.mix = mix
+        self.candidates = candidates
+        self.n_hard = n_hard
+        self.shared = shared
+        self.correction = correction
+        self.forget = forget
+        self.drop = drop
+        self.keep = keep
+        self.epochs = epochs
+        self.surrogate_epochs = surrogate_epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.patience = patience
+        self.validation_fraction = validation_fraction
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _settings(self) -> dict[str, Any]:
+        """Every parameter with its value, those left out from the preset; refuses what cannot be."""
+        if self.preset not in PRESETS:
+            raise SettingsError(f"preset is {self.preset!r}; choose one of {', '.join(PRESETS)}")
+        given = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
+        settings = {**PRESETS[self.preset], **given}
+        for name, known in (
+            ("classifier", FORMS),
+            ("init", ("text", "random")),
+            ("shortlist", SHORTLISTS),
+            ("schedule", tuple(SCHEDULES)),
+            ("dtype", ("float32", "int8")),
+        ):
+            if settings[name] not in known:
+                raise SettingsError(f"{name} is {settings[name]!r}; choose one of {', '.join(known)}")
+        lowest = {"dim": 1, "instances": 1, "n_trees": 0, "candidates": 1, "n_hard": 0, "surrogate_epochs": 0}
+        for name, least in (lowest | {"n_clusters": 2, "beam": 1}).items():
+            value = settings.get(name)
+            if value is not None and (not isinstance(value, int | np.integer) or value < least):
+                raise SettingsError(f"{name} is {value!r}; give a whole number from {least}")
+        for name in ("forget", "drop", "validation_fraction"):
+            if not 0 <= settings[name] < 1:
+                raise SettingsError(f"{name} is {settings[name]!r}; give 0, or a number below 1")
+        if not 0 < settings["keep"] <= 1:
+            raise SettingsError(f"keep is {settings['keep']!r}; give a number above 0, up to 1")
+        if not settings["correction"] >= 0:
+            raise SettingsError(f"correction is {settings['correction']!r}; give 0 or a number above it")
+        if self.lite and not settings["surrogate_epochs"]:
+            raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
+        return settings
+
+    def _plan(self, settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
+        size = settings["batch_size"] or int(np.clip(2 ** round(np.log2(max(1, n_points / 100))), 32, 512))
+        loop = LoopSettings(
+            settings["epochs"], size, settings["learning_rate"], settings["schedule"], 0.0, self.patience,
+            self.random_state, self.checkpoint,
+        )  # fmt: skip
+        loop.check()
+        network = TextNetworkSettings(
+            settings["dim"], self.classifier, settings["drop"], settings["forget"], settings["spread"],
+            settings["spectral"], n_jobs=self.n_jobs,
+        )  # fmt: skip
+        names = (
+            "shortlist",
+            "surrogate_epochs",
+            "beam",
+            "candidates",
+            "n_hard",
+            "shared",
+            "correction",
+            "keep",
+            "prior",
+        )
+        n_clusters = self.n_clusters or 1 << max(1, int(np.log2(max(2, n_labels / 8))))
+        return Plan(
+            network, loop, n_clusters=n_clusters, start_from_text=self.init == "text", lite=self.lite,
+            **{name: settings[name] for name in names if name in settings},
+        )  # fmt: skip
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        settings = self._settings()
+        identity = ""
+        if self.checkpoint is not None:
+            params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
+            identity = fingerprint(params, X, Y, Z, *(validation or ()))
+        rows, held = self._hold_out(X, Y, validation)
+        Y_rows = Y[rows]
+        counts = np.bincount(Y_rows.indices, minlength=Y.shape[1])
+        labels = np.flatnonzero(counts).astype(np.int32)
+        Y_seen = seen(Y_rows, labels)
+        plan = self._plan(settings, len(rows), len(labels))
+        self._check_memory(plan, X.shape[1], len(labels))
+
+        text = None if Z is None or not Z.nnz else unit(Z)
+        self.linear_ = self._linear_view(settings)
+        listed = None
+        if self.linear_ is not None:
+            X_rows = X[rows]
+            self.linear_.fit(X_rows, Y_rows)
+            if settings["n_hard"] or settings["shortlist"] == "tree":
+                listed = _padded(self.linear_.predict(X_rows, _LISTED), labels)
+        clustered = settings["surrogate_epochs"] or settings["shortlist"] == "clusters"
+        training = Training(
+            X, rows, Y_seen, None if text is None else text[labels],
+            label_vectors(X[rows], Y_seen, 256, self.n_jobs) if clustered else None,
+            self._held(held, labels), listed, plan, identity,
+        )  # fmt: skip
+        surrogate = training.surrogate()
+        trained = [training.instance(number, surrogate) for number in range(settings["instances"])]
+        self.history_ = [entry for _, history in trained for entry in history]
+        self.ensemble_ = Ensemble(
+            [instance.rounded(self.dtype) for instance, _ in trained], labels,
+            (np.log1p(counts[labels]) / np.log1p(len(rows))).astype(np.float32), np.zeros(len(labels), bool),
+            Mix.start(bool(settings["mix"] and settings["n_trees"])), Y.shape[1],
+        )  # fmt: skip
+        if settings["mix"] and training.held is not None:
+            X_held, Y_held = training.held
+            self.ensemble_.fit_mix(
+                X_held, Y_held, self._suggested(X_held, WIDTH), counts[labels], training.text, self.n_jobs
+            )
+        if text is not None and self.ensemble_.instances[0].text is not None:
+            unseen = np.flatnonzero((counts == 0) & (np.diff(text.indptr) > 0))
+            self.ensemble_.append(text[unseen], unseen, Y.shape[1], self.n_jobs)
+        if self.checkpoint is not None:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _linear_view(self, settings: dict[str, Any]) -> LabelTreeRanker | None:
+        common: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self.random_state}
+        if settings["shortlist"] == "tree":
+            return Parabel(n_trees=max(1, settings["n_trees"]), **common)
+        return Bonsai(n_trees=settings["n_trees"], **common) if settings["n_trees"] else None
+
+    def _check_memory(self, plan: Plan, n_features: int, n_labels: int) -> None:
+        batch = plan.loop.batch_size
+        candidates = min(n_labels, plan.candidates + batch * (8 + plan.n_hard))
+        needed = TextNetwork.bytes_needed(n_features, n_labels, plan.network.dim, batch, candidates)
+        memory.require(needed, "DECAF", "Lower dim, candidates or batch_size, or use fewer features (max_features).")
+
+    def _hold_out(
+        self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
+    ) -> tuple[np.ndarray, tuple[csr_array, csr_array] | None]:
+        """Rows to train on, and the validation part."""
+        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
+        if validation is not None or self.validation_fraction == 0:
+            return some, validation
+        train_rows, held_rows = split(Y[some], min(self.validation_fraction, _HELD / len(some)), self.random_state)
+        held = some[held_rows]
+        return some[train_rows], (X[held], Y[held]) if len(held) else None
+
+    @staticmethod
+    def _held(held: tuple[csr_array, csr_array] | None, labels: np.ndarray) -> tuple[csr_array, csr_array] | None:
+        """The validation part over the labels of training; None where nothing is left to measure."""
+        if held is None:
+            return None
+        X, Y = held[0], seen(held[1], labels)
+        some = np.flatnonzero(np.diff(Y.indptr))
+        return (X[some], Y[some]) if len(some) else None
+
+    def add_labels(self, label_features: Any) -> Self:
+        """Append labels that have text but no points; they are suggested from now on.
+
+        Parameters
+        ----------
+        label_features : sparse or dense matrix, (n, D)
+            Text of the new labels, in the feature space of the points. A label without a single known word gets a
+            number but is never suggested.
+        """
+        if not hasattr(self, "n_labels_"):
+            raise ModelError("This DECAF has not been fitted. Call fit first, or load a saved model.")
+        if self.ensemble_.instances[0].text is None:
+            raise ModelError(
+                "This DECAF was trained without label text and cannot score labels by theirs. "
+                "Fit it with label_features, and with a classifier that uses them."
+            )
+        Z = unit(check_features(label_features, self.n_features_in_, "label_features"))
+        some = np.flatnonzero(np.diff(Z.indptr))
+        self.ensemble_.append(Z[some], self.n_labels_ + some, self.n_labels_ + Z.shape[0], self.n_jobs)
+        self.n_labels_ += Z.shape[0]
+        return self
+
+    # Answering ---------------------------------------------------------------------------------------------------
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        jobs = 1 if X.shape[0] < 64 else self.n_jobs
+        return self.ensemble_.answer(X, self._suggested(X, max(k, WIDTH)), k, jobs)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if not valid(indices, values, self.n_features_in_):
+            return None
+        linear = _NOTHING
+        if (trees := self.linear_) is not None:
+            most = min(max(k, WIDTH), trees.n_labels_)
+            found = trees._rank(indices, values, most)
+            assert found is not None
+            linear = np.array([0, len(found[0])], np.int32), *found
+        return self.ensemble_.answer_one(indices, values, linear, k)
+
+    def _suggested(self, X: csr_array, k: int) -> Linear:
+        """What the linear view says of some points."""
+        if self.linear_ is None:
+            return np.zeros(X.shape[0] + 1, np.int32), *_NOTHING[1:]
+        found = self.linear_.predict(X, k)
+        return found.indptr, found.indices, found.data
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.ensemble_.state(self.dtype)
+        parts: dict[str, Ranker] = {} if self.linear_ is None else {"linear": self.linear_}
+        return {"history": self.history_, "ensemble": facts}, arrays, parts
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.history_ = facts["history"]
+        linear = parts.get("linear")
+        assert linear is None or isinstance(linear, LabelTreeRanker)
+        self.linear_ = linear
+        self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
+
+
+def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:
+    """Suggestions as positions among `labels`, a row a point, -1 where there are fewer."""
+    place = np.full(suggested.shape[1], -1, np.int32)
+    place[labels] = np.arange(len(labels), dtype=np.int32)
+    counts = np.diff(suggested.indptr)
+    out = np.full((suggested.shape[0], max(1, counts.max(initial=0))), -1, np.int32)
+    out[np.arange(out.shape[1]) < counts[:, None]] = place[suggested.indices]
+    return out

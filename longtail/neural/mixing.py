@@ -1,0 +1,83 @@
+"""Two views of a label made one chance: logistic regression on held-out points.
+
+The network's log odds, the linear view's and how often the label occurs are mixed so that the result is the chance that
+the label is right. It is what puts frequent and rare labels on one scale: the one thing that sampled negatives leave
+open. Weights are held to a plain mean of the views, so that few held-out points move them little.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from longtail.kernels.shortlist import N_FEATURES
+
+PLAIN = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # the network's own log odds
+MEAN = (0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0)  # the mean of both views
+_RIDGE = 3.0
+_ROUNDS = 40
+
+
+@dataclass
+class Mix:
+    """How features of :func:`longtail.kernels.shortlist.features` become log odds.
+
+    Attributes
+    ----------
+    weights : array, (7,)
+        Of a label with training points.
+    alone : array, (2,)
+        Slope and offset of the network's log odds for a label that has text only.
+    """
+
+    weights: np.ndarray
+    alone: np.ndarray
+
+    @classmethod
+    def start(cls, linear: bool) -> Mix:
+        """Before anything is known."""
+        return cls(np.array(MEAN if linear else PLAIN, np.float64), np.array([1.0, 0.0]))
+
+    def fit(self, rows: np.ndarray, right: np.ndarray) -> None:
+        """Learn the weights from features (n, 7) of pairs of a held-out point and a label, and whether it is right."""
+        self.weights = regress(rows.reshape(-1, N_FEATURES), right, self.weights)
+
+    def fit_alone(self, text_log_odds: np.ndarray, right: np.ndarray) -> None:
+        """Learn slope and offset from what text alone says of rare labels."""
+        design = np.stack([text_log_odds, np.ones_like(text_log_odds)], axis=1)
+        self.alone = regress(design, right, self.alone)
+        self.alone[0] = max(self.alone[0], 1e-3)
+
+
+def regress(design: np.ndarray, right: np.ndarray, start: np.ndarray, ridge: float = _RIDGE) -> np.ndarray:
+    """Logistic regression by Newton's method, held to `start`; features are scaled to one size for that."""
+    design = design.astype(np.float64)
+    scale = np.sqrt(np.mean(design * design, axis=0)) if len(design) else np.ones(len(start))
+    scale = np.where(scale > 0, scale, 1.0)
+    design = design / scale
+    right = right.astype(np.float64)
+    centre = start * scale
+    beta = centre.copy()
+
+    def value(beta: np.ndarray) -> float:
+        margin = design @ beta
+        gap = beta - centre
+        return float(np.logaddexp(0, margin).sum() - right @ margin + 0.5 * ridge * gap @ gap)
+
+    before = value(beta)
+    for _ in range(_ROUNDS):
+        p = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
+        gradient = design.T @ (p - right) + ridge * (beta - centre)
+        hessian = (design * (p * (1 - p))[:, None]).T @ design + ridge * np.eye(len(beta))
+        step = np.linalg.solve(hessian, gradient)
+        length = 1.0
+        while length > 1e-3 and not (after := value(beta - length * step)) <= before:
+            length /= 2
+        if length <= 1e-3:
+            break
+        beta = beta - length * step
+        if before - after < 1e-6 * (1 + abs(before)):
+            break
+        before = after
+    return beta / scale
