@@ -169,8 +169,8 @@ class Ensemble:
             instances.append(Instance.restored(own, held))
         mix = Mix(np.array(facts["mix"]), np.array(facts["alone"]))
         # Small arrays are read, not mapped: they have the type of those just trained.
-        small = (np.array(arrays[name]) for name in ("label_ids", "weight", "new"))
-        return cls(instances, *small, mix, n_labels)
+        label_ids, weight, new = (np.array(arrays[name]) for name in ("label_ids", "weight", "new"))
+        return cls(instances, label_ids, weight, new, mix, n_labels)
 
 
 def _united(

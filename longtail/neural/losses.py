@@ -18,7 +18,12 @@ Loss = Callable[..., float]
 
 
 def bce(
-    scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 0.4
+    scores: np.ndarray,
+    ptr: np.ndarray,
+    places: np.ndarray,
+    rates: np.ndarray | None = None,
+    correction: float = 0.4,
+    n_jobs: int | None = None,
 ) -> float:
     r"""Binary cross-entropy: each label decided on its own.
 
@@ -31,24 +36,13 @@ def bce(
     A rare label outside the batch meets few negatives; weights of one over the rate (correction 1) are unbiased and
     noisy, 0 ignores the matter; between them is best.
     """
-    own = positions(ptr)
-    hits = scores[own, places]
-    np.clip(scores, -80, 80, out=scores)
-    np.exp(scores, out=scores)  # e
-    odds = scores + 1  # 1 + e, (B, C)
-    scores /= odds  # the probability
-    np.log(odds, out=odds)  # softplus
-    if rates is not None:
-        weights = rates ** np.float32(-correction)
-        soft, chance = odds[own, places], scores[own, places]
-        scores *= weights
-        odds *= weights
-        odds[own, places] = soft
-        scores[own, places] = chance
-    loss = odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64)
-    scores[own, places] -= 1
-    scores /= len(scores)
-    return float(loss / len(scores))
+    n = len(scores)
+    weights = np.ones(scores.shape[1], np.float32) if rates is None else rates ** np.float32(-correction)
+
+    def work(block: tuple[int, int]) -> float:
+        return kernels.logistic(scores, ptr, places, weights, np.float32(1 / n), *block)
+
+    return sum(pool.run(work, pool.blocks(n, n_jobs), n_jobs)) / n
 
 
 def softmax(

@@ -93,7 +93,7 @@ class TextLearner:
         docs = points(self.X, self.rows[rows], self._place, unit=True)
         docs.drop(self.keep, rng)
         candidates = self.sampler.draw(rows, rng)
-        loss = partial(bce, correction=self.correction)
+        loss = partial(bce, correction=self.correction, n_jobs=self.network.settings.n_jobs)
         if self.listed:
             loss = partial(_listed, self._listed(rows, candidates))
         return self.network.step(docs, candidates, loss, rate, rng)
