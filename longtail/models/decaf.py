@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.split import split
 from longtail.engine import memory
 from longtail.errors import ModelError, SettingsError
 from longtail.kernels.rows import valid
@@ -256,11 +255,11 @@ class DECAF(Ranker):
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, Z, *(validation or ()))
-        rows, held = self._hold_out(X, Y, validation)
-        Y_rows = Y[rows]
-        counts = np.bincount(Y_rows.indices, minlength=Y.shape[1])
+        rows, spare = self._hold_out(Y, validation)
+        everything = np.concatenate([rows, spare])
+        counts = np.bincount(Y[everything].indices, minlength=Y.shape[1])
         labels = np.flatnonzero(counts).astype(np.int32)
-        Y_seen = seen(Y_rows, labels)
+        Y_seen = seen(Y, labels)
         plan = self._plan(settings, len(rows), len(labels))
         self._check_memory(plan, X.shape[1], len(labels))
 
@@ -269,28 +268,38 @@ class DECAF(Ranker):
         listed = None
         if self.linear_ is not None:
             X_rows = X[rows]
-            self.linear_.fit(X_rows, Y_rows)
+            self.linear_.fit(X_rows, Y[rows])
             if settings["n_hard"] or settings["shortlist"] == "tree":
                 listed = _padded(self.linear_.predict(X_rows, _LISTED), labels)
         clustered = settings["surrogate_epochs"] or settings["shortlist"] == "clusters"
+        held = (X[spare], Y_seen[spare]) if len(spare) else None
+        if validation is not None:
+            held = validation[0], seen(validation[1], labels)
         training = Training(
-            X, rows, Y_seen, None if text is None else text[labels],
-            label_vectors(X[rows], Y_seen, 256, self.n_jobs) if clustered else None,
-            self._held(held, labels), listed, plan, identity,
+            X, rows, Y_seen[rows], None if text is None else text[labels],
+            label_vectors(X[rows], Y_seen[rows], 256, self.n_jobs) if clustered else None,
+            _labelled(held), listed, plan, identity,
         )  # fmt: skip
         surrogate = training.surrogate()
-        trained = [training.instance(number, surrogate) for number in range(settings["instances"])]
+        trained = [training.ranker(number, surrogate) for number in range(settings["instances"])]
         self.history_ = [entry for _, history in trained for entry in history]
-        self.ensemble_ = Ensemble(
-            [instance.rounded(self.dtype) for instance, _ in trained], labels,
-            (np.log1p(counts[labels]) / np.log1p(len(rows))).astype(np.float32), np.zeros(len(labels), bool),
-            Mix.start(bool(settings["mix"] and settings["n_trees"])), Y.shape[1],
-        )  # fmt: skip
+        mix = Mix.start(bool(settings["mix"] and settings["n_trees"]))
         if settings["mix"] and training.held is not None:
-            X_held, Y_held = training.held
-            self.ensemble_.fit_mix(
-                X_held, Y_held, self._suggested(X_held, WIDTH), counts[labels], training.text, self.n_jobs
-            )
+            seen_often = np.bincount(training.Y.indices, minlength=len(labels))
+            draft = Ensemble(
+                [training.instance(ranking, exact=True) for ranking, _ in trained], labels,
+                _weight(seen_often, len(rows)), seen_often == 0, mix, Y.shape[1],
+            )  # fmt: skip
+            linear = self._suggested(training.held[0], WIDTH)
+            draft.fit_mix(*training.held, linear, seen_often, training.text, self.n_jobs)
+            if len(spare):
+                for ranking, _ in trained:
+                    training.absorb(ranking.network, spare, Y_seen[spare])
+                if self.linear_ is not None:
+                    self.linear_.fit(X[everything], Y[everything])
+        instances = [training.instance(ranking).rounded(self.dtype) for ranking, _ in trained]
+        weight = _weight(counts[labels], len(everything))
+        self.ensemble_ = Ensemble(instances, labels, weight, np.zeros(len(labels), bool), mix, Y.shape[1])
         if text is not None and self.ensemble_.instances[0].text is not None:
             unseen = np.flatnonzero((counts == 0) & (np.diff(text.indptr) > 0))
             self.ensemble_.append(text[unseen], unseen, Y.shape[1], self.n_jobs)
@@ -309,25 +318,12 @@ class DECAF(Ranker):
         needed = TextNetwork.bytes_needed(n_features, n_labels, plan.network.dim, batch, candidates)
         memory.require(needed, "DECAF", "Lower dim, candidates or batch_size, or use fewer features (max_features).")
 
-    def _hold_out(
-        self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
-    ) -> tuple[np.ndarray, tuple[csr_array, csr_array] | None]:
-        """Rows to train on, and the validation part."""
+    def _hold_out(self, Y: csr_array, validation: tuple[csr_array, csr_array] | None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to train on, and rows held out: at random, so that they have rare labels as often as new points."""
         some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
-        if validation is not None or self.validation_fraction == 0:
-            return some, validation
-        train_rows, held_rows = split(Y[some], min(self.validation_fraction, _HELD / len(some)), self.random_state)
-        held = some[held_rows]
-        return some[train_rows], (X[held], Y[held]) if len(held) else None
-
-    @staticmethod
-    def _held(held: tuple[csr_array, csr_array] | None, labels: np.ndarray) -> tuple[csr_array, csr_array] | None:
-        """The validation part over the labels of training; None where nothing is left to measure."""
-        if held is None:
-            return None
-        X, Y = held[0], seen(held[1], labels)
-        some = np.flatnonzero(np.diff(Y.indptr))
-        return (X[some], Y[some]) if len(some) else None
+        n = 0 if validation is not None else int(min(self.validation_fraction * len(some), _HELD, len(some) - 1))
+        order = np.random.default_rng(self.random_state).permutation(some)
+        return np.sort(order[n:]), np.sort(order[:n])
 
     def add_labels(self, label_features: Any) -> Self:
         """Append labels that have text but no points; they are suggested from now on.
@@ -386,6 +382,19 @@ class DECAF(Ranker):
         assert linear is None or isinstance(linear, LabelTreeRanker)
         self.linear_ = linear
         self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
+
+
+def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
+    """Points that have a label left; None where there are none."""
+    if held is None:
+        return None
+    some = np.flatnonzero(np.diff(held[1].indptr))
+    return (held[0][some], held[1][some]) if len(some) else None
+
+
+def _weight(counts: np.ndarray, n_points: int) -> np.ndarray:
+    """How often labels occur, as the mix sees it."""
+    return (np.log1p(counts) / np.log1p(n_points)).astype(np.float32)
 
 
 def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:

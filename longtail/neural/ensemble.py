@@ -119,7 +119,8 @@ class Ensemble:
     ) -> None:
         """Learn from held-out points X and their labels Y (N, n) how to weigh the views.
 
-        `counts` (n,) says how often each label occurs, `text` (n, D) what it is called.
+        `counts` (n,) says how often each label occurs in training, `text` (n, D) what it is called. What text alone is
+        worth is measured on labels that do not occur; where none of them is right, on the rarest ones.
         """
         lists, encoded = self._lists(X.indptr, X.indices, X.data, linear, WIDTH, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
@@ -128,13 +129,14 @@ class Ensemble:
         point, at = np.nonzero(lists >= 0)
         label = lists[point, at]
         right = np.asarray(Y[point, label]).ravel() > 0
-        self.mix.fit(rows[point, at], right)
+        trained = counts[label] > 0
+        self.mix.fit(rows[point[trained], at[trained]], right[trained])
         model = self.instances[0]
-        rare = counts[label] <= _RARE
-        if text is not None and model.text is not None and right[rare].any():
+        if text is not None and model.text is not None:
+            unseen = ~trained if right[~trained].any() else counts[label] <= _RARE
             alone = model.text(model.encoder.tokens, text, n_jobs)
-            log_odds = np.einsum("ij,ij->i", encoded[0][0][point[rare]], alone[label[rare]])
-            self.mix.fit_alone(log_odds, right[rare])
+            log_odds = np.einsum("ij,ij->i", encoded[0][0][point[unseen]], alone[label[unseen]])
+            self.mix.fit_alone(log_odds, right[unseen])
 
     def append(self, text: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
         """Add labels by their text."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
-from longtail.index import make_index
+from longtail.index import Index, make_index
 from longtail.kernels import shortlist as kernels
 from longtail.labels.clusters import balanced_clusters, members
 from longtail.neural.instance import Instance, TextEncoder, spread
@@ -30,6 +30,7 @@ SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 _LISTED = 400  # labels of a point's shortlist at most
 _SAMPLE = 2000
+_ABSORBED = 3  # passes over the held-out points in the end
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,17 @@ class Plan:
 
 
 @dataclass
+class Ranking:
+    """What modules II to IV leave: the ranker's network, and the shortlister where it has clusters."""
+
+    network: TextNetwork
+    guide: Encoder | None
+    clusters: np.ndarray | None
+    cluster_of: np.ndarray | None
+    beam: int
+
+
+@dataclass
 class Training:
     """What is learnt from, and the modules.
 
@@ -65,7 +77,7 @@ class Training:
     rows : array, (N,)
         Those to train on.
     Y : csr_array, (N, L)
-        Their labels, each with a point at least.
+        Their labels.
     text : csr_array, (L, D), optional
         Label text, rows of length 1 or 0.
     centroids : csr_array, (L, D), optional
@@ -101,14 +113,13 @@ class Training:
         )
         return network
 
-    def instance(self, number: int, surrogate: TextNetwork | None) -> tuple[Instance, list[dict[str, float]]]:
-        """Modules II to IV."""
+    def ranker(self, number: int, surrogate: TextNetwork | None) -> tuple[Ranking, list[dict[str, float]]]:
+        """Modules II to IV of one instance."""
         plan = self.plan
         frozen = replace(plan.network, freeze=plan.lite and surrogate is not None)
         before, shortlist, clusters, cluster_of, beam = surrogate, self.listed, None, None, 0
         if plan.shortlist == "clusters":
-            before, cluster_of, listed, beam = self._shortlister(number, surrogate, frozen)
-            shortlist = listed
+            before, cluster_of, shortlist, beam = self._shortlister(number, surrogate, frozen)
             clusters = augmented(before.classifiers(), before.tables["c"])
         elif plan.shortlist == "hnsw" and surrogate is not None:
             shortlist = self._nearest(surrogate)
@@ -116,21 +127,46 @@ class Training:
             Targets(self.Y.shape[1], self.text), frozen, None, f"module IV of instance {number + 1}",
             plan.loop.epochs, plan.loop.rate, before, number, shortlist,
         )  # fmt: skip
+        # S is frozen in module IV, the encoder that it was learnt with included.
+        guide = None if clusters is None or before is None else Encoder.of(before)
+        return Ranking(network, guide, clusters, cluster_of, beam), history
+
+    def absorb(self, network: TextNetwork, rows: np.ndarray, Y: csr_array) -> None:
+        """Learn from the held-out points, too, once they are needed no more: a few steps among others seen before.
+
+        `rows` are these points in X, `Y` (n, L) their labels.
+        """
+        plan = self.plan
+        rng = np.random.default_rng([plan.loop.seed, 1])
+        old = np.sort(rng.choice(len(self.rows), min(len(rows), len(self.rows)), replace=False))
+        both = csr_array(vstack([self.Y[old], Y]))
+        sampler = ShortlistSampler(both, plan.candidates, plan.loop.batch_size)
+        some = np.concatenate([self.rows[old], rows])
+        learner = TextLearner(network, self.X, some, both, None, sampler, plan.correction, plan.keep)
+        loop = replace(
+            plan.loop, epochs=_ABSORBED, rate=plan.loop.rate / 4, stage="the held-out points", checkpoint=None
+        )
+        train(learner, len(some), loop)
+
+    def instance(self, ranking: Ranking, exact: bool = False) -> Instance:
+        """What predicts; with `exact`, by a look at all labels, which takes no time to build."""
+        plan, network = self.plan, ranking.network
         labels = augmented(network.classifiers(), network.tables["c"])
-        encoder, guide = Encoder.of(network), None
-        if before is not None and clusters is not None:
-            guide = Encoder.of(before)  # S is frozen in module IV, the encoder that it was learnt with included
-            index = make_index(clusters, "ip", n_jobs=plan.network.n_jobs)
-        elif plan.shortlist == "tree":
-            index = None
-        else:
-            sample = self.rows[:: max(1, len(self.rows) // _SAMPLE)]
-            some = self.X[sample]
+        encoder = Encoder.of(network)
+        index: Index | None = None
+        if ranking.clusters is not None:
+            index = make_index(ranking.clusters, "ip", "exact" if exact else "auto")
+        elif plan.shortlist == "hnsw" and not exact:
+            index = make_index(labels, "ip", "hnsw", n_jobs=plan.network.n_jobs)
+        elif plan.shortlist != "tree":
+            some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
             queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
-            own = {"queries": queries, "recall": 0.98, "recall_k": 20} if plan.shortlist == "search" else {}
-            kind = "auto" if plan.shortlist == "search" else "hnsw"
-            index = make_index(labels, "ip", kind, n_jobs=plan.network.n_jobs, **own)
-        return Instance(encoder, TextEncoder.of(network), labels, index, guide, clusters, cluster_of, beam), history
+            asked = {"queries": queries, "recall": 0.98, "recall_k": 20, "n_jobs": plan.network.n_jobs}
+            index = make_index(labels, "ip", "exact") if exact else make_index(labels, "ip", "auto", **asked)
+        return Instance(
+            encoder, TextEncoder.of(network), labels, index, ranking.guide, ranking.clusters, ranking.cluster_of,
+            ranking.beam,
+        )  # fmt: skip
 
     # The modules ---------------------------------------------------------------------------------------------------
 

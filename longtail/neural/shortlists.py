@@ -19,7 +19,7 @@ class ShortlistSampler:
     Parameters
     ----------
     Y : csr_array, (N, L)
-        Labels of training points.
+        Labels of training points. Labels without any take no part: nothing says that they are wrong.
     n_drawn : int
         Labels drawn uniformly a batch; all labels are candidates where there are no more than these.
     batch_size : int
@@ -32,31 +32,32 @@ class ShortlistSampler:
     def __init__(
         self, Y: csr_array, n_drawn: int, batch_size: int, shortlist: np.ndarray | None = None, n_hard: int = 0
     ) -> None:
-        self.Y, self.n_labels, self.n_drawn = Y, Y.shape[1], n_drawn
-        self.all = n_drawn >= self.n_labels
-        self.labels = np.arange(self.n_labels, dtype=np.int32)
-        self._place = np.full(self.n_labels, -1, np.int32)
+        self.Y, self.n_drawn = Y, n_drawn
+        frequency = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
+        self.pool = np.flatnonzero(frequency).astype(np.int32)
+        self.all = n_drawn >= len(self.pool)
+        self._same = np.arange(Y.shape[1], dtype=np.int32)
+        self._place = np.full(Y.shape[1], -1, np.int32)
         self.shortlist = shortlist
         self.n_hard = 0 if shortlist is None else min(n_hard, shortlist.shape[1])
-        frequency = np.bincount(Y.indices, minlength=self.n_labels) / Y.shape[0]
-        absent = (1 - frequency) ** batch_size
-        if not self.all:
-            absent *= (1 - 1 / self.n_labels) ** n_drawn
+        if self.all:
+            self._place[self.pool] = np.arange(len(self.pool), dtype=np.int32)
+            return
+        absent = (1 - frequency) ** batch_size * (1 - 1 / len(self.pool)) ** n_drawn
         if shortlist is not None and self.n_hard:
-            met = np.bincount(shortlist[shortlist >= 0], minlength=self.n_labels)
+            met = np.bincount(shortlist[shortlist >= 0], minlength=Y.shape[1])
             share = np.minimum(met * (self.n_hard / shortlist.shape[1]) / Y.shape[0], 1)
             absent *= (1 - share) ** batch_size
         self.rates = np.maximum(1 - absent, 1e-6).astype(np.float32)
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
         """Candidates of the batch of these points."""
-        ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self.labels)
         if self.all:
-            return Candidates(self.labels, ptr, own, None)
-        parts = [own, rng.integers(self.n_labels, size=self.n_drawn, dtype=np.int32)]
+            return Candidates(self.pool, *kernels.positives(self.Y.indptr, self.Y.indices, rows, self._place), None)
+        ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self._same)
+        parts = [own, self.pool[rng.integers(len(self.pool), size=self.n_drawn)]]
         if self.shortlist is not None and self.n_hard:
-            width = self.shortlist.shape[1]
-            chosen = rng.integers(width, size=(len(rows), self.n_hard))
+            chosen = rng.integers(self.shortlist.shape[1], size=(len(rows), self.n_hard))
             hard = self.shortlist[rows[:, None], chosen].ravel()
             parts.append(hard[hard >= 0])
         labels = np.unique(np.concatenate(parts))
