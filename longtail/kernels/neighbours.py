@@ -48,21 +48,19 @@ def heaviest(indptr, indices, data, n_terms):
 
 @njit(cache=True, nogil=True)
 def vote(
-    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, n_neighbours, k, near, total, first, last,
+    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, k, near, total, first, last,
     out_labels, out_shares, out_n, out_top,
 ):  # fmt: skip
     """The k labels with most votes of the neighbours of rows first..last.
 
     Neighbours are the `n_neighbours` points of highest similarity above zero; each votes for its labels with the square
-    of its similarity, and a label's share is its votes over all. `out_top` gets the highest similarity.
+    of its similarity, and a label's share is its votes over all. `out_top` gets the highest similarity. `most` is the
+    largest number of labels that a stored point has.
     near : scratch of zeros, one a stored point. total : scratch of zeros, one a label. Both are zeros again at the end.
     """
     touched = np.empty(near.shape[0], np.int32)
     rows = np.empty(n_neighbours, np.int32)
     sims = np.empty(n_neighbours, np.float32)
-    most = 0
-    for i in range(y_ptr.shape[0] - 1):
-        most = max(most, y_ptr[i + 1] - y_ptr[i])
     labels = np.empty(most * n_neighbours, np.int32)
     votes = np.empty(most * n_neighbours, np.float32)
     for i in range(first, last):

@@ -14,8 +14,8 @@ from numba import njit
 from longtail.kernels.search import _dot
 from longtail.kernels.topk import top_k_pairs
 
-FLOOR = np.float32(-12.0)  # log odds of a label that the linear view does not list, and the least it may give
-N_FEATURES = 7
+FLOOR = np.float32(-12.0)  # log odds of a label that a view does not list, and the least that it may give
+OWN, OF_A_VIEW = 4, 6  # features of a pair: the network's, and those of each other view
 
 
 @njit(cache=True, nogil=True)
@@ -114,34 +114,49 @@ def mean_log_odds(total, n, first, last, scores):
 
 
 @njit(cache=True, nogil=True)
-def features(lists, neural, linear_ptr, linear_idx, linear_val, place, weight, first, last, out):
-    """What the mix looks at, (rows, width, 7).
-
-    1, neural log odds, linear log odds, whether the linear view lists the label, the label's weight (the log of how
-    often it occurs), and the two log odds times that weight.
-    """
-    width = lists.shape[1]
+def own_features(lists, neural, weight, first, last, out):
+    """What the mix sees of the network, out[row - first, a, :4]: 1, log odds, the label's weight (the log of how often
+    it occurs), and the product of the two."""
     for i in range(first, last):
-        rows = out[i - first]
+        for a in range(lists.shape[1]):
+            if lists[i, a] >= 0:
+                row = out[i - first, a]
+                row[0] = 1.0
+                row[1] = neural[i, a]
+                row[2] = weight[lists[i, a]]
+                row[3] = neural[i, a] * weight[lists[i, a]]
+
+
+@njit(cache=True, nogil=True)
+def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last, out):
+    """What the mix sees of another view, six numbers from `column` on.
+
+    Log odds, whether the view lists the label, log odds times the label's weight; how sure the view is of the point,
+    and that times the first two. ptr, idx, val : chances of labels by point; `place` maps its labels to those listed.
+    """
+    for i in range(first, last):
         n = 0
-        while n < width and lists[i, n] >= 0:
-            label = lists[i, n]
-            rows[n, 0] = 1.0
-            rows[n, 1] = neural[i, n]
-            rows[n, 2] = FLOOR
-            rows[n, 3] = 0.0
-            rows[n, 4] = weight[label]
-            rows[n, 5] = neural[i, n] * weight[label]
-            rows[n, 6] = FLOOR * weight[label]
+        while n < lists.shape[1] and lists[i, n] >= 0:
             n += 1
-        for p in range(linear_ptr[i], linear_ptr[i + 1]):
-            label = place[linear_idx[p]]
+        for a in range(n):
+            row = out[i - first, a, column:]
+            row[0] = FLOOR
+            row[1] = 0.0
+            row[2] = FLOOR * weight[lists[i, a]]
+            row[3] = sure[i]
+            row[4] = FLOOR * sure[i]
+            row[5] = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            label = place[idx[p]]
             a = _position(lists[i], n, label)
             if label >= 0 and a < n:
-                linear = max(np.float32(_log_odds(np.float64(linear_val[p]))), FLOOR)
-                rows[a, 2] = linear
-                rows[a, 3] = 1.0
-                rows[a, 6] = linear * weight[label]
+                row = out[i - first, a, column:]
+                odds = max(np.float32(_log_odds(np.float64(val[p]))), FLOOR)
+                row[0] = odds
+                row[1] = 1.0
+                row[2] = odds * weight[label]
+                row[4] = odds * sure[i]
+                row[5] = sure[i]
 
 
 @njit(cache=True, nogil=True)

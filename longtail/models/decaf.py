@@ -21,37 +21,24 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.engine import memory
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import ModelError
 from longtail.kernels.rows import valid
+from longtail.labels.neighbours import Neighbours
 from longtail.linear.tree import label_vectors
 from longtail.models.base import Arrays, Ranker, check_features
 from longtail.models.bonsai import Bonsai
 from longtail.models.glas import seen
 from longtail.models.label_tree import LabelTreeRanker
 from longtail.models.parabel import Parabel
-from longtail.neural.ensemble import WIDTH, Ensemble, Linear
-from longtail.neural.loop import SCHEDULES, LoopSettings, fingerprint
+from longtail.neural.ensemble import WIDTH, Ensemble, View
+from longtail.neural.loop import fingerprint
 from longtail.neural.mixing import Mix
-from longtail.neural.modules import SHORTLISTS, Plan, Training, unit
-from longtail.neural.text_network import FORMS, TextNetwork, TextNetworkSettings
+from longtail.neural.modules import Plan, Training, unit
+from longtail.neural.presets import PRESETS, make_plan, resolve
+from longtail.neural.text_network import TextNetwork
 
-PRESETS: dict[str, dict[str, Any]] = {
-    "fast": {
-        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "mix": True, "shared": True,
-        "candidates": 2048, "n_hard": 4, "correction": 0.5, "forget": 0.1, "drop": 0.2, "keep": 0.9, "prior": True,
-        "spectral": False, "spread": 0.3, "epochs": 10, "surrogate_epochs": 0, "batch_size": None,
-        "learning_rate": 0.01, "schedule": "linear",
-    },
-    "paper": {
-        "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "mix": False, "shared": False,
-        "candidates": 8192, "n_hard": 100, "correction": 0.0, "forget": 0.0, "drop": 0.2, "keep": 1.0, "prior": False,
-        "spectral": True, "spread": 1.0, "epochs": 10, "surrogate_epochs": 20, "batch_size": 255,
-        "learning_rate": 0.008, "schedule": "halved",
-    },
-}  # fmt: skip
 _LISTED = 24  # labels of a training point that the linear view lists, to draw hard negatives from
 _HELD = 2000  # points held out at most
-_NOTHING: Linear = (np.zeros(2, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 class DECAF(Ranker):
@@ -82,6 +69,8 @@ class DECAF(Ranker):
         Clusters opened for a point; by default as many as find 85 % of the labels of training points.
     n_trees : int, optional
         Trees of the linear view; 0 for none.
+    neighbours : int, optional
+        Training points that vote in the view of neighbours; 0 for none.
     mix : bool, optional
         Mix the views by held-out points.
     candidates : int, optional
@@ -123,6 +112,7 @@ class DECAF(Ranker):
     history_: list[dict[str, float]]
     ensemble_: Ensemble
     linear_: LabelTreeRanker | None
+    neighbours_: Neighbours | None
 
     def __init__(
         self,
@@ -136,6 +126,7 @@ class DECAF(Ranker):
         n_clusters: int | None = None,
         beam: int | None = None,
         n_trees: int | None = None,
+        neighbours: int | None = None,
         mix: bool | None = None,
         candidates: int | None = None,
         n_hard: int | None = None,
@@ -166,6 +157,7 @@ class DECAF(Ranker):
         self.n_clusters = n_clusters
         self.beam = beam
         self.n_trees = n_trees
+        self.neighbours = neighbours
         self.mix = mix
         self.candidates = candidates
         self.n_hard = n_hard
@@ -188,83 +180,26 @@ class DECAF(Ranker):
 
     # Learning ----------------------------------------------------------------------------------------------------
 
-    def _settings(self) -> dict[str, Any]:
-        """Every parameter with its value, those left out from the preset; refuses what cannot be."""
-        if self.preset not in PRESETS:
-            raise SettingsError(f"preset is {self.preset!r}; choose one of {', '.join(PRESETS)}")
-        given = {name: value for name, value in self.get_params(deep=False).items() if value is not None}
-        settings = {**PRESETS[self.preset], **given}
-        for name, known in (
-            ("classifier", FORMS),
-            ("init", ("text", "random")),
-            ("shortlist", SHORTLISTS),
-            ("schedule", tuple(SCHEDULES)),
-            ("dtype", ("float32", "int8")),
-        ):
-            if settings[name] not in known:
-                raise SettingsError(f"{name} is {settings[name]!r}; choose one of {', '.join(known)}")
-        lowest = {"dim": 1, "instances": 1, "n_trees": 0, "candidates": 1, "n_hard": 0, "surrogate_epochs": 0}
-        for name, least in (lowest | {"n_clusters": 2, "beam": 1}).items():
-            value = settings.get(name)
-            if value is not None and (not isinstance(value, int | np.integer) or value < least):
-                raise SettingsError(f"{name} is {value!r}; give a whole number from {least}")
-        for name in ("forget", "drop", "validation_fraction"):
-            if not 0 <= settings[name] < 1:
-                raise SettingsError(f"{name} is {settings[name]!r}; give 0, or a number below 1")
-        if not 0 < settings["keep"] <= 1:
-            raise SettingsError(f"keep is {settings['keep']!r}; give a number above 0, up to 1")
-        if not settings["correction"] >= 0:
-            raise SettingsError(f"correction is {settings['correction']!r}; give 0 or a number above it")
-        if self.lite and not settings["surrogate_epochs"]:
-            raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
-        return settings
-
-    def _plan(self, settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
-        size = settings["batch_size"] or int(np.clip(2 ** round(np.log2(max(1, n_points / 100))), 32, 512))
-        loop = LoopSettings(
-            settings["epochs"], size, settings["learning_rate"], settings["schedule"], 0.0, self.patience,
-            self.random_state, self.checkpoint,
-        )  # fmt: skip
-        loop.check()
-        network = TextNetworkSettings(
-            settings["dim"], self.classifier, settings["drop"], settings["forget"], settings["spread"],
-            settings["spectral"], n_jobs=self.n_jobs,
-        )  # fmt: skip
-        names = (
-            "shortlist",
-            "surrogate_epochs",
-            "beam",
-            "candidates",
-            "n_hard",
-            "shared",
-            "correction",
-            "keep",
-            "prior",
-        )
-        n_clusters = self.n_clusters or 1 << max(1, int(np.log2(max(2, n_labels / 8))))
-        return Plan(
-            network, loop, n_clusters=n_clusters, start_from_text=self.init == "text", lite=self.lite,
-            **{name: settings[name] for name in names if name in settings},
-        )  # fmt: skip
-
     def _fit(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
-        settings = self._settings()
+        settings = resolve(self.get_params(deep=False))
         identity = ""
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, Z, *(validation or ()))
         rows, spare = self._hold_out(Y, validation)
-        everything = np.concatenate([rows, spare])
+        everything = np.concatenate([rows, spare]) if settings["mix"] else rows  # without a mix, spare points stay so
         counts = np.bincount(Y[everything].indices, minlength=Y.shape[1])
         labels = np.flatnonzero(counts).astype(np.int32)
         Y_seen = seen(Y, labels)
-        plan = self._plan(settings, len(rows), len(labels))
+        plan = make_plan(settings, len(rows), len(labels))
         self._check_memory(plan, X.shape[1], len(labels))
 
         text = None if Z is None or not Z.nnz else unit(Z)
-        self.linear_ = self._linear_view(settings)
+        self.linear_, self.neighbours_ = self._linear_view(settings), None
+        if settings["neighbours"]:
+            self.neighbours_ = Neighbours.of(X[rows], Y[rows])
         listed = None
         if self.linear_ is not None:
             X_rows = X[rows]
@@ -283,20 +218,23 @@ class DECAF(Ranker):
         surrogate = training.surrogate()
         trained = [training.ranker(number, surrogate) for number in range(settings["instances"])]
         self.history_ = [entry for _, history in trained for entry in history]
-        mix = Mix.start(bool(settings["mix"] and settings["n_trees"]))
+        mix = Mix.start(bool(self.linear_) + bool(self.neighbours_), settings["mix"])
         if settings["mix"] and training.held is not None:
             seen_often = np.bincount(training.Y.indices, minlength=len(labels))
             draft = Ensemble(
                 [training.instance(ranking, exact=True) for ranking, _ in trained], labels,
                 _weight(seen_often, len(rows)), seen_often == 0, mix, Y.shape[1],
             )  # fmt: skip
-            linear = self._suggested(training.held[0], WIDTH)
-            draft.fit_mix(*training.held, linear, seen_often, training.text, self.n_jobs)
+            views = self._views(training.held[0], WIDTH, self.n_jobs)
+            draft.fit_mix(*training.held, views, seen_often, training.text, self.n_jobs)
             if len(spare):
                 for ranking, _ in trained:
                     training.absorb(ranking.network, spare, Y_seen[spare])
+                X_all, Y_all = X[everything], Y[everything]
                 if self.linear_ is not None:
-                    self.linear_.fit(X[everything], Y[everything])
+                    self.linear_.fit(X_all, Y_all)
+                if self.neighbours_ is not None:
+                    self.neighbours_ = Neighbours.of(X_all, Y_all)
         instances = [training.instance(ranking).rounded(self.dtype) for ranking, _ in trained]
         weight = _weight(counts[labels], len(everything))
         self.ensemble_ = Ensemble(instances, labels, weight, np.zeros(len(labels), bool), mix, Y.shape[1])
@@ -351,28 +289,43 @@ class DECAF(Ranker):
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         jobs = 1 if X.shape[0] < 64 else self.n_jobs
-        return self.ensemble_.answer(X, self._suggested(X, max(k, WIDTH)), k, jobs)
+        return self.ensemble_.answer(X, self._views(X, max(k, WIDTH), jobs), k, jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
             return None
-        linear = _NOTHING
-        if (trees := self.linear_) is not None:
-            most = min(max(k, WIDTH), trees.n_labels_)
-            found = trees._rank(indices, values, most)
+        views: list[View] = []
+        ptr, width = np.array([0, len(indices)], np.int32), max(k, WIDTH)
+        if self.linear_ is not None:
+            found = self.linear_._rank(indices, values, min(width, self.linear_.n_labels_))
             assert found is not None
-            linear = np.array([0, len(found[0])], np.int32), *found
-        return self.ensemble_.answer_one(indices, values, linear, k)
+            views.append((np.array([0, len(found[0])], np.int32), *found, found[1][:1]))
+        if self.neighbours_ is not None:
+            views.append(self.neighbours_.vote(ptr, indices, values, self._setting("neighbours"), width, 1))
+        return self.ensemble_.answer_one(indices, values, views, k)
 
-    def _suggested(self, X: csr_array, k: int) -> Linear:
-        """What the linear view says of some points."""
-        if self.linear_ is None:
-            return np.zeros(X.shape[0] + 1, np.int32), *_NOTHING[1:]
-        found = self.linear_.predict(X, k)
-        return found.indptr, found.indices, found.data
+    def _views(self, X: csr_array, k: int, n_jobs: int | None) -> list[View]:
+        """What the other views say of some points."""
+        views: list[View] = []
+        if self.linear_ is not None:
+            found = self.linear_.predict(X, k)
+            sure = np.zeros(X.shape[0], np.float32)
+            some = np.diff(found.indptr) > 0
+            sure[some] = found.data[found.indptr[:-1][some]]
+            views.append((found.indptr, found.indices, found.data, sure))
+        if self.neighbours_ is not None:
+            views.append(self.neighbours_.vote(X.indptr, X.indices, X.data, self._setting("neighbours"), k, n_jobs))
+        return views
+
+    def _setting(self, name: str) -> Any:
+        value = getattr(self, name)
+        return PRESETS[self.preset][name] if value is None else value
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts, arrays = self.ensemble_.state(self.dtype)
+        if self.neighbours_ is not None:
+            arrays |= {f"neighbours.{name}": array for name, array in self.neighbours_.arrays().items()}
+            facts["n_neighbour_labels"] = self.neighbours_.n_labels
         parts: dict[str, Ranker] = {} if self.linear_ is None else {"linear": self.linear_}
         return {"history": self.history_, "ensemble": facts}, arrays, parts
 
@@ -382,6 +335,8 @@ class DECAF(Ranker):
         assert linear is None or isinstance(linear, LabelTreeRanker)
         self.linear_ = linear
         self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
+        held = {name[11:]: array for name, array in arrays.items() if name.startswith("neighbours.")}
+        self.neighbours_ = Neighbours(**held, n_labels=facts["ensemble"]["n_neighbour_labels"]) if held else None
 
 
 def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:

@@ -1,4 +1,4 @@
-"""Trained instances as one ranker: shortlists united, exact log odds, mixed with the linear view's, the best kept."""
+"""Trained instances as one ranker: shortlists united, exact log odds, mixed with other views', and the best kept."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ WIDTH = 100  # labels that each view lists for a point; more, where more are ask
 _ROWS = 4096  # points answered at once
 _RARE = 3  # labels with no more training points show what text alone is worth
 
-Linear = tuple[np.ndarray, np.ndarray, np.ndarray]  # labels and chances of each point by another model: ptr, idx, val
+# What another model says of points: ptr, labels, chances, and how sure it is of each point, 0 to 1.
+View = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass
@@ -51,7 +52,7 @@ class Ensemble:
 
     # Answering ---------------------------------------------------------------------------------------------------
 
-    def answer(self, X: csr_array, linear: Linear, k: int, n_jobs: int | None) -> csr_array:
+    def answer(self, X: csr_array, views: list[View], k: int, n_jobs: int | None) -> csr_array:
         """The k best labels of each point as CSR, the best first."""
         n = X.shape[0]
         labels, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
@@ -59,36 +60,44 @@ class Ensemble:
         for start in range(0, n, _ROWS):
             part = slice(start, min(start + _ROWS, n))
             ptr = X.indptr[start : part.stop + 1]
-            some = linear[0][start : part.stop + 1], *linear[1:]
+            some = [(v[0][start : part.stop + 1], v[1], v[2], v[3][part]) for v in views]
             self._answer(ptr, X.indices, X.data, some, k, n_jobs, labels[part], scores[part], counts[part])
         indptr = np.zeros(n + 1, np.int32 if n * k < 2**31 else np.int64)
         np.cumsum(counts, out=indptr[1:])
         filled = np.arange(k) < counts[:, None]
         return csr_array((scores[filled], labels[filled], indptr), shape=(n, self.n_labels))
 
-    def answer_one(self, idx: np.ndarray, val: np.ndarray, linear: Linear, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def answer_one(self, idx: np.ndarray, val: np.ndarray, views: list[View], k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of one point and their scores."""
         labels, scores, counts = np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32)
-        self._answer(np.array([0, len(idx)], np.int32), idx, val, linear, k, 1, labels, scores, counts)
+        self._answer(np.array([0, len(idx)], np.int32), idx, val, views, k, 1, labels, scores, counts)
         return labels[0, : counts[0]], scores[0, : counts[0]]
 
     def _answer(
-        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, linear: Linear, k: int, n_jobs: int | None,
+        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, views: list[View], k: int, n_jobs: int | None,
         labels: np.ndarray, scores: np.ndarray, counts: np.ndarray,
     ) -> None:  # fmt: skip
-        lists, encoded = self._lists(ptr, idx, val, linear, max(WIDTH, k), n_jobs)
+        lists, encoded = self._lists(ptr, idx, val, views, max(WIDTH, k), n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
 
         def work(block: tuple[int, int]) -> None:
-            rows = np.empty((block[1] - block[0], lists.shape[1], kernels.N_FEATURES), np.float32)
-            kernels.features(lists, neural, *linear, self._place, self.weight, *block, rows)
+            rows = self._features(lists, neural, views, block)
             kernels.mix(lists, rows, self.new, self.mix.weights, self.mix.alone, *block, neural)
             kernels.best(lists, neural, self.label_ids, k, *block, labels, scores, counts)
 
         spread(work, len(lists), n_jobs)
 
+    def _features(self, lists: np.ndarray, neural: np.ndarray, views: list[View], block: tuple[int, int]) -> np.ndarray:
+        """What the mix sees of some rows, (rows, width, features)."""
+        rows = np.empty((block[1] - block[0], lists.shape[1], len(self.mix.weights)), np.float32)
+        kernels.own_features(lists, neural, self.weight, *block, rows)
+        for number, view in enumerate(views):
+            column = kernels.OWN + number * kernels.OF_A_VIEW
+            kernels.view_features(lists, *view, self._place, self.weight, column, *block, rows)
+        return rows
+
     def _lists(
-        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, linear: Linear, width: int, n_jobs: int | None
+        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, views: list[View], width: int, n_jobs: int | None
     ) -> tuple[np.ndarray, list[Encoded]]:
         """Labels worth scoring for each point, and the points as each instance encodes them."""
         encoded = [instance.encode(ptr, idx, val, n_jobs) for instance in self.instances]
@@ -97,9 +106,10 @@ class Ensemble:
             more = instance.shortlist(x, width, n_jobs)
             starts = np.arange(len(more) + 1, dtype=np.int32) * np.int32(more.shape[1])
             lists = _united(lists, starts, more.ravel(), self._places, more.shape[1], n_jobs)
-        most = int(np.diff(linear[0]).max(initial=0))
-        if most:
-            lists = _united(lists, linear[0], linear[1], self._place, most, n_jobs)
+        for view in views:
+            most = int(np.diff(view[0]).max(initial=0))
+            if most:
+                lists = _united(lists, view[0], view[1], self._place, most, n_jobs)
         return lists, encoded
 
     def _log_odds(self, encoded: list[Encoded], lists: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -115,17 +125,22 @@ class Ensemble:
     # Learning ----------------------------------------------------------------------------------------------------
 
     def fit_mix(
-        self, X: csr_array, Y: csr_array, linear: Linear, counts: np.ndarray, text: csr_array | None, n_jobs: int | None
+        self,
+        X: csr_array,
+        Y: csr_array,
+        views: list[View],
+        counts: np.ndarray,
+        text: csr_array | None,
+        n_jobs: int | None,
     ) -> None:
         """Learn from held-out points X and their labels Y (N, n) how to weigh the views.
 
         `counts` (n,) says how often each label occurs in training, `text` (n, D) what it is called. What text alone is
         worth is measured on labels that do not occur; where none of them is right, on the rarest ones.
         """
-        lists, encoded = self._lists(X.indptr, X.indices, X.data, linear, WIDTH, n_jobs)
+        lists, encoded = self._lists(X.indptr, X.indices, X.data, views, WIDTH, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
-        rows = np.zeros((*lists.shape, kernels.N_FEATURES), np.float32)
-        kernels.features(lists, neural, *linear, self._place, self.weight, 0, len(lists), rows)
+        rows = self._features(lists, neural, views, (0, len(lists)))
         point, at = np.nonzero(lists >= 0)
         label = lists[point, at]
         right = np.asarray(Y[point, label]).ravel() > 0

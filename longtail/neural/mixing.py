@@ -1,8 +1,8 @@
 """Two views of a label made one chance: logistic regression on held-out points.
 
-The network's log odds, the linear view's and how often the label occurs are mixed so that the result is the chance that
-the label is right. It is what puts frequent and rare labels on one scale: the one thing that sampled negatives leave
-open. Weights are held to a plain mean of the views, so that few held-out points move them little.
+The network's log odds, those of other views and how often the label occurs are mixed so that the result is the chance
+that the label is right. It is what puts frequent and rare labels on one scale: the one thing that sampled negatives
+leave open. Weights are held to a plain mean of the views, so that few held-out points move them little.
 """
 
 from __future__ import annotations
@@ -11,22 +11,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from longtail.kernels.shortlist import N_FEATURES
+from longtail.kernels.shortlist import OF_A_VIEW, OWN
 
-PLAIN = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # the network's own log odds
-MEAN = (0.0, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0)  # the mean of both views
 _RIDGE = 3.0
 _ROUNDS = 40
 
 
 @dataclass
 class Mix:
-    """How features of :func:`longtail.kernels.shortlist.features` become log odds.
+    """How features of a pair of a point and a label become log odds.
 
     Attributes
     ----------
-    weights : array, (7,)
-        Of a label with training points.
+    weights : array, (4 + 6 for each view,)
+        Of a label with training points; see :mod:`longtail.kernels.shortlist` for what they weigh.
     alone : array, (2,)
         Slope and offset of the network's log odds for a label that has text only.
     """
@@ -35,13 +33,17 @@ class Mix:
     alone: np.ndarray
 
     @classmethod
-    def start(cls, linear: bool) -> Mix:
-        """Before anything is known."""
-        return cls(np.array(MEAN if linear else PLAIN, np.float64), np.array([1.0, 0.0]))
+    def start(cls, n_views: int, shared: bool) -> Mix:
+        """Before anything is known: the network's own log odds or, if `shared`, the mean of all views'."""
+        weights = np.zeros(OWN + OF_A_VIEW * n_views)
+        weights[1] = 1.0
+        if shared:
+            weights[1] = weights[OWN::OF_A_VIEW] = 1 / (1 + n_views)
+        return cls(weights, np.array([1.0, 0.0]))
 
     def fit(self, rows: np.ndarray, right: np.ndarray) -> None:
-        """Learn the weights from features (n, 7) of pairs of a held-out point and a label, and whether it is right."""
-        self.weights = regress(rows.reshape(-1, N_FEATURES), right, self.weights)
+        """Learn the weights from features (n, m) of pairs of a held-out point and a label, and whether it is right."""
+        self.weights = regress(rows, right, self.weights)
 
     def fit_alone(self, text_log_odds: np.ndarray, right: np.ndarray) -> None:
         """Learn slope and offset from what text alone says of rare labels."""

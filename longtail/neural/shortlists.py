@@ -53,7 +53,8 @@ class ShortlistSampler:
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
         """Candidates of the batch of these points."""
         if self.all:
-            return Candidates(self.pool, *kernels.positives(self.Y.indptr, self.Y.indices, rows, self._place), None)
+            ptr, places = kernels.positives(self.Y.indptr, self.Y.indices, rows, self._place)
+            return Candidates(self.pool, ptr, places, None)
         ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self._same)
         parts = [own, self.pool[rng.integers(len(self.pool), size=self.n_drawn)]]
         if self.shortlist is not None and self.n_hard:

@@ -81,10 +81,12 @@ def test_features_mix_and_best() -> None:
     val[0] = 1e-20  # below the floor
     place = np.arange(L, dtype=np.int32)
     weight = rng.random(L).astype(np.float32)
-    rows = np.zeros((N, 9, kernels.N_FEATURES), np.float32)
-    kernels.features(lists, neural, ptr, idx, val, place, weight, 0, N, rows)
+    sure = rng.random(N).astype(np.float32)
+    rows = np.zeros((N, 9, kernels.OWN + kernels.OF_A_VIEW), np.float32)
+    kernels.own_features(lists, neural, weight, 0, N, rows)
+    kernels.view_features(lists, ptr, idx, val, sure, place, weight, kernels.OWN, 0, N, rows)
     new = rng.random(L) < 0.2
-    weights, alone = rng.standard_normal(kernels.N_FEATURES), np.array([0.5, -1.0])
+    weights, alone = rng.standard_normal(rows.shape[2]), np.array([0.5, -1.0])
     scores = np.empty(lists.shape, np.float32)
     kernels.mix(lists, rows, new, weights, alone, 0, N, scores)
     ids = rng.permutation(L).astype(np.int32)
@@ -98,8 +100,8 @@ def test_features_mix_and_best() -> None:
             where = np.flatnonzero(linear[i] == label)
             chance = val[5 * i + where[0]] if len(where) else 0.5
             odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(where) else float(kernels.FLOOR)
-            s, f = neural[i, a], weight[label]
-            row = [1, s, odds, float(len(where)), f, s * f, odds * f]
+            s, f, listed = neural[i, a], weight[label], float(len(where))
+            row = [1, s, f, s * f, odds, listed, odds * f, sure[i], odds * sure[i], listed * sure[i]]
             np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
             expected[ids[label]] = 0.5 * s - 1 if new[label] else float(np.dot(weights, row))
         order = sorted(expected, key=lambda label: -expected[label])[:6]

@@ -62,6 +62,8 @@ def precision(model: DECAF, n: int = 300) -> float:
         {"shortlist": "tree"},
         {"shortlist": "clusters"},
         {"n_trees": 0},
+        {"neighbours": 0},
+        {"n_trees": 0, "neighbours": 0},
         {"mix": False},
         {"instances": 2},
         {"correction": 1.0, "candidates": 6},

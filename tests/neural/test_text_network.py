@@ -212,7 +212,7 @@ def test_candidates_hold_positives_and_shortlists_and_know_their_rates() -> None
     met = np.zeros(60)
     for _ in range(3000):
         met[sampler.draw(rng.choice(50, 8, replace=False), rng).labels] += 1
-    assert np.abs(met / 3000 - sampler.rates).max() < 0.1
+    assert np.abs(met / 3000 - sampler.rates)[sampler.pool].max() < 0.1
     everything = ShortlistSampler(Y, 60, 8).draw(np.arange(8), rng)
     assert len(everything.labels) == 60
     assert everything.rates is None
