@@ -7,9 +7,10 @@ label's alone, so that labels which share words learn from each other and a rare
 Choices made here. The paper trains in four modules (:mod:`longtail.neural.modules`) on a GPU. ``preset="paper"`` does
 so. The default is made for a few cores: Module IV alone, scored against candidates that a batch shares, in one matrix
 product; negatives are weighted by one over their chance of being drawn, to a power (`correction`). Labels are then
-searched by their classifiers directly. Beside the network stands a linear view of the same points, a few shallow trees
-(Bonsai), and a logistic regression on held-out points mixes the two with how often a label occurs: sparse features know
-single words best, and sampled negatives leave it open how frequent labels compare with rare ones.
+searched by their classifiers directly. Beside the network stand two other views of the same points: a few shallow trees
+(Bonsai) over sparse features, which know single words best, and the labels of similar training points, which know every
+rare label. A logistic regression on held-out points mixes the three with how often a label occurs, because sampled
+negatives leave it open how frequent labels compare with rare ones; then the held-out points are learnt from, too.
 """
 
 from __future__ import annotations
