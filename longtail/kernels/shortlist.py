@@ -15,7 +15,7 @@ from longtail.kernels.search import _dot
 from longtail.kernels.topk import top_k_pairs
 
 FLOOR = np.float32(-12.0)  # log odds of a label that a view does not list, and the least that it may give
-OWN, OF_A_VIEW = 4, 6  # features of a pair: the network's, and those of each other view
+OWN, OF_A_VIEW = 5, 7  # features of a pair: the network's, and those of each other view
 
 
 @njit(cache=True, nogil=True)
@@ -115,8 +115,11 @@ def mean_log_odds(total, n, first, last, scores):
 
 @njit(cache=True, nogil=True)
 def own_features(lists, neural, weight, first, last, out):
-    """What the mix sees of the network, out[row - first, a, :4]: 1, log odds, the label's weight (the log of how often
-    it occurs), and the product of the two."""
+    """What the mix sees of the network, the first five numbers of out[row - first, a].
+
+    1, log odds, the label's weight (the log of how often it occurs), log odds times that, and the chance itself, which
+    lets the mix trust high log odds more or less than low ones.
+    """
     for i in range(first, last):
         for a in range(lists.shape[1]):
             if lists[i, a] >= 0:
@@ -125,14 +128,15 @@ def own_features(lists, neural, weight, first, last, out):
                 row[1] = neural[i, a]
                 row[2] = weight[lists[i, a]]
                 row[3] = neural[i, a] * weight[lists[i, a]]
+                row[4] = _chance(neural[i, a])
 
 
 @njit(cache=True, nogil=True)
 def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last, out):
-    """What the mix sees of another view, six numbers from `column` on.
+    """What the mix sees of another view, seven numbers from `column` on.
 
     Log odds, whether the view lists the label, log odds times the label's weight; how sure the view is of the point,
-    and that times the first two. ptr, idx, val : chances of labels by point; `place` maps its labels to those listed.
+    and that times the first two; the chance itself. ptr, idx, val : chances of labels by point; `place` maps its labels to those listed.
     """
     for i in range(first, last):
         n = 0
@@ -146,6 +150,7 @@ def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last
             row[3] = sure[i]
             row[4] = FLOOR * sure[i]
             row[5] = 0.0
+            row[6] = 0.0
         for p in range(ptr[i], ptr[i + 1]):
             label = place[idx[p]]
             a = _position(lists[i], n, label)
@@ -157,6 +162,7 @@ def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last
                 row[2] = odds * weight[label]
                 row[4] = odds * sure[i]
                 row[5] = sure[i]
+                row[6] = val[p]
 
 
 @njit(cache=True, nogil=True)

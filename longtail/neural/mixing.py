@@ -23,7 +23,7 @@ class Mix:
 
     Attributes
     ----------
-    weights : array, (4 + 6 for each view,)
+    weights : array, (5 + 7 for each view,)
         Of a label with training points; see :mod:`longtail.kernels.shortlist` for what they weigh.
     alone : array, (2,)
         Slope and offset of the network's log odds for a label that has text only.

@@ -15,14 +15,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "neighbours": 32, "mix": True, "shared": True,
         "candidates": 2048, "n_hard": 4, "correction": 0.5, "forget": 0.1, "drop": 0.2, "keep": 0.9, "prior": True,
-        "spectral": False, "spread": 0.3, "epochs": 10, "surrogate_epochs": 0, "batch_size": None,
+        "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10, "surrogate_epochs": 0, "batch_size": None,
         "learning_rate": 0.01, "schedule": "linear",
     },
     "paper": {
         "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "neighbours": 0, "mix": False,
         "shared": False, "candidates": 8192, "n_hard": 100, "correction": 0.0, "forget": 0.0, "drop": 0.2,
-        "keep": 1.0, "prior": False, "spectral": True, "spread": 1.0, "epochs": 10, "surrogate_epochs": 20,
-        "batch_size": 255, "learning_rate": 0.008, "schedule": "halved",
+        "keep": 1.0, "prior": False, "spectral": True, "spread": 1.0, "block_rate": 1.0, "epochs": 10,
+        "surrogate_epochs": 20, "batch_size": 255, "learning_rate": 0.008, "schedule": "halved",
     },
 }  # fmt: skip
 _WORDS: dict[str, tuple[str, ...]] = {
@@ -77,7 +77,7 @@ def make_plan(settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
     loop.check()
     network = TextNetworkSettings(
         settings["dim"], settings["classifier"], settings["drop"], settings["forget"], settings["spread"],
-        settings["spectral"], n_jobs=settings["n_jobs"],
+        settings["block_rate"], settings["spectral"], n_jobs=settings["n_jobs"],
     )  # fmt: skip
     return Plan(
         network,

@@ -47,6 +47,8 @@ class TextNetworkSettings:
         so that text is worth something by itself: for labels that have nothing else.
     spread : float
         Length of a token's vector at the start.
+    block_rate : float
+        Learning rate of the blocks, as a share of that of the tables: every step touches all of a block.
     spectral : bool
         Hold the spectral norm of the blocks' matrices to 1.
     freeze : bool
@@ -59,6 +61,7 @@ class TextNetworkSettings:
     drop: float = 0.2
     forget: float = 0.0
     spread: float = 0.1
+    block_rate: float = 1.0
     spectral: bool = False
     freeze: bool = False
     n_jobs: int | None = None
@@ -186,7 +189,8 @@ class TextNetwork:
         settings, labels, n = self.settings, candidates.labels, len(docs.ptr) - 1
 
         def learn(name: str, gradient: np.ndarray) -> None:
-            self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, rate)
+            step = rate * settings.block_rate
+            self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, step)
 
         batch, starts = docs, None
         if self.has_text:

@@ -101,7 +101,8 @@ def test_features_mix_and_best() -> None:
             chance = val[5 * i + where[0]] if len(where) else 0.5
             odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(where) else float(kernels.FLOOR)
             s, f, listed = neural[i, a], weight[label], float(len(where))
-            row = [1, s, f, s * f, odds, listed, odds * f, sure[i], odds * sure[i], listed * sure[i]]
+            row = [1, s, f, s * f, sigmoid(s)]
+            row += [odds, listed, odds * f, sure[i], odds * sure[i], listed * sure[i], chance if listed else 0.0]
             np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
             expected[ids[label]] = 0.5 * s - 1 if new[label] else float(np.dot(weights, row))
         order = sorted(expected, key=lambda label: -expected[label])[:6]

@@ -30,14 +30,14 @@ def test_it_agrees_with_scikit_learn() -> None:
 @pytest.mark.parametrize("right", [[True] * 4, [False] * 4, [True, False, True, False]])
 def test_few_points_move_it_little_and_never_to_nonsense(right: list[bool]) -> None:
     mix = Mix.start(n_views=1, shared=True)
-    design = np.array([[1, 9, 0.5, 4.5, 3, 1, 1.5, 0.5, 1.5, 0.5]] * 4, np.float32)
+    design = np.array([[1, 9, 0.5, 4.5, 1, 3, 1, 1.5, 0.5, 1.5, 0.5, 0.9]] * 4, np.float32)
     mix.fit(design, np.array(right))
     assert np.isfinite(mix.weights).all()
-    mix.fit(np.empty((0, 10)), np.empty(0, bool))
+    mix.fit(np.empty((0, 12)), np.empty(0, bool))
     assert np.isfinite(mix.weights).all()
 
 
 def test_it_starts_from_the_network_or_the_mean() -> None:
-    assert Mix.start(0, shared=False).weights.tolist() == [0, 1, 0, 0]
-    assert Mix.start(1, shared=False).weights.tolist() == [0, 1, *[0] * 8]
-    assert Mix.start(1, shared=True).weights.tolist() == [0, 0.5, 0, 0, 0.5, 0, 0, 0, 0, 0]
+    assert Mix.start(0, shared=False).weights.tolist() == [0, 1, 0, 0, 0]
+    assert Mix.start(1, shared=False).weights.tolist() == [0, 1, *[0] * 10]
+    assert Mix.start(1, shared=True).weights.tolist() == [0, 0.5, 0, 0, 0, 0.5, 0, 0, 0, 0, 0, 0]
