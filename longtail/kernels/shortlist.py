@@ -136,7 +136,8 @@ def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last
     """What the mix sees of another view, seven numbers from `column` on.
 
     Log odds, whether the view lists the label, log odds times the label's weight; how sure the view is of the point,
-    and that times the first two; the chance itself. ptr, idx, val : chances of labels by point; `place` maps its labels to those listed.
+    and that times the first two; the chance itself.
+    ptr, idx, val : chances of labels by point. place : maps its labels to those listed.
     """
     for i in range(first, last):
         n = 0
