@@ -14,6 +14,7 @@ from longtail.neural.mixing import Mix
 
 WIDTH = 100  # labels that each view lists for a point; more, where more are asked for
 _ROWS = 4096  # points answered at once
+_LEADING = 10  # labels of each view that the mix learns from
 _RARE = 3  # labels with no more training points show what text alone is worth
 
 # What another model says of points: ptr, labels, chances, and how sure it is of each point, 0 to 1.
@@ -89,7 +90,7 @@ class Ensemble:
 
     def _features(self, lists: np.ndarray, neural: np.ndarray, views: list[View], block: tuple[int, int]) -> np.ndarray:
         """What the mix sees of some rows, (rows, width, features)."""
-        rows = np.empty((block[1] - block[0], lists.shape[1], len(self.mix.weights)), np.float32)
+        rows = np.zeros((block[1] - block[0], lists.shape[1], len(self.mix.weights)), np.float32)
         kernels.own_features(lists, neural, self.weight, *block, rows)
         for number, view in enumerate(views):
             column = kernels.OWN + number * kernels.OF_A_VIEW
@@ -141,7 +142,7 @@ class Ensemble:
         lists, encoded = self._lists(X.indptr, X.indices, X.data, views, WIDTH, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
         rows = self._features(lists, neural, views, (0, len(lists)))
-        point, at = np.nonzero(lists >= 0)
+        point, at = np.nonzero(_leading(lists, rows))
         label = lists[point, at]
         right = np.asarray(Y[point, label]).ravel() > 0
         trained = counts[label] > 0
@@ -188,6 +189,22 @@ class Ensemble:
         # Small arrays are read, not mapped: they have the type of those just trained.
         label_ids, weight, new = (np.array(arrays[name]) for name in ("label_ids", "weight", "new"))
         return cls(instances, label_ids, weight, new, mix, n_labels)
+
+
+def _leading(lists: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Pairs that the mix learns from, (N, S): labels among the first few of any view.
+
+    Far more pairs are hopeless than worth a thought, and a mix that fits the many fails where rankings are decided.
+    """
+    found = np.zeros(lists.shape, bool)
+    columns = [1, *range(kernels.OWN, rows.shape[2], kernels.OF_A_VIEW)]
+    for column in columns:
+        there = lists >= 0 if column == 1 else (lists >= 0) & (rows[:, :, column + 1] > 0)
+        values = np.where(there, rows[:, :, column], -np.inf)
+        k = min(_LEADING, values.shape[1])
+        floor = -np.partition(-values, k - 1, axis=1)[:, k - 1 : k]
+        found |= there & (values >= floor)
+    return found
 
 
 def _united(
