@@ -48,14 +48,15 @@ def heaviest(indptr, indices, data, n_terms):
 
 @njit(cache=True, nogil=True)
 def vote(
-    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, k, near, total, first, last,
+    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, shared, k, near, total, first, last,
     out_labels, out_shares, out_n, out_top,
 ):  # fmt: skip
     """The k labels with most votes of the neighbours of rows first..last.
 
-    Neighbours are the `n_neighbours` points of highest similarity above zero; each votes for its labels with the square
-    of its similarity, and a label's share is its votes over all. `out_top` gets the highest similarity. `most` is the
-    largest number of labels that a stored point has.
+    Neighbours are the `n_neighbours` points of highest similarity above zero. With `shared`, each votes for its labels
+    with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
+    a neighbour that has it. `out_top` gets the highest similarity. `most` is the largest number of labels that a stored
+    point has.
     near : scratch of zeros, one a stored point. total : scratch of zeros, one a label. Both are zeros again at the end.
     """
     touched = np.empty(near.shape[0], np.int32)
@@ -100,7 +101,7 @@ def vote(
         n = 0
         order = np.argsort(rows[:size])  # votes are added in one order, whatever the order of the heap
         for t in order:
-            v = sims[t] * sims[t]
+            v = sims[t] * sims[t] if shared else min(sims[t], np.float32(0.9999))
             sum_all += v
             top = max(top, sims[t])
             for p in range(y_ptr[rows[t]], y_ptr[rows[t] + 1]):
@@ -108,7 +109,9 @@ def vote(
                 if total[label] == 0.0:
                     labels[n] = label
                     n += 1
-                total[label] += v
+                total[label] = total[label] + v if shared else max(total[label], v)
+        if not shared:
+            sum_all = np.float32(1.0)
         for a in range(n):
             votes[a] = total[labels[a]] / sum_all
             total[labels[a]] = 0.0

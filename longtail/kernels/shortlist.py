@@ -168,19 +168,17 @@ def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last
 
 @njit(cache=True, nogil=True)
 def mix(lists, rows, new, weights, alone, first, last, scores):
-    """Log odds of the mixed views: weights · features, or for a label without training points slope and offset."""
+    """Log odds of the mixed views: weights · features, or alone · features for a label without training points."""
     for i in range(first, last):
         for a in range(lists.shape[1]):
             label = lists[i, a]
-            if label < 0:
-                scores[i, a] = -np.inf
-            elif new[label]:
-                scores[i, a] = np.float32(alone[0] * rows[i - first, a, 1] + alone[1])
-            else:
+            total = -np.inf
+            if label >= 0:
+                own = alone if new[label] else weights
                 total = 0.0
-                for j in range(weights.shape[0]):
-                    total += weights[j] * rows[i - first, a, j]
-                scores[i, a] = np.float32(total)
+                for j in range(own.shape[0]):
+                    total += own[j] * rows[i - first, a, j]
+            scores[i, a] = np.float32(total)
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import csc_array, csr_array, vstack
 
 from longtail.kernels import neighbours as kernels
 from longtail.kernels import pool
@@ -50,10 +50,16 @@ class Neighbours:
         self._scratch = threading.local()
 
     @classmethod
-    def of(cls, X: csr_array, Y: csr_array) -> Neighbours:
-        """Take in points and their labels."""
+    def of(cls, X: csr_array, Y: csr_array, before: Neighbours | None = None) -> Neighbours:
+        """Take in points and their labels, after those of `before`; Y has the columns of all labels."""
         ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, TERMS)
-        by_feature = csc_array(csr_array((val, idx, ptr), shape=X.shape))
+        points = csr_array((val, idx, ptr), shape=X.shape)
+        if before is not None:
+            shape = (len(before.label_ptr) - 1, X.shape[1])
+            points = vstack([csr_array(csc_array((before.values, before.rows, before.ptr), shape=shape)), points])
+            ones = np.ones(len(before.labels), np.float32)
+            Y = csr_array(vstack([csr_array((ones, before.labels, before.label_ptr), shape=(shape[0], Y.shape[1])), Y]))
+        by_feature = csc_array(points)
         by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
         return cls(
             by_feature.indptr.astype(np.int64), by_feature.indices.astype(np.int32), by_feature.data,
@@ -71,9 +77,13 @@ class Neighbours:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)[:-1]}
 
     def vote(
-        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, n_neighbours: int, k: int, n_jobs: int | None
-    ) -> Votes:
-        """The k labels with most votes for each point: CSR (ptr, labels, shares of the votes), highest similarities."""
+        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, n_neighbours: int, k: int, n_jobs: int | None,
+        shared: bool = True,
+    ) -> Votes:  # fmt: skip
+        """The k best labels of each point: CSR (ptr, labels, shares of the votes), and the highest similarities.
+
+        Without `shared`, labels have the similarity of their most similar point instead of a share.
+        """
         ptr, idx, val = kernels.heaviest(ptr, idx, val, TERMS)
         n = len(ptr) - 1
         found, shares = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
@@ -82,7 +92,7 @@ class Neighbours:
         def work(block: tuple[int, int]) -> None:
             kernels.vote(
                 ptr, idx, val, self.ptr, self.rows, self.values, self.label_ptr, self.labels, self._most, n_neighbours,
-                k, *self._buffers(), *block, found, shares, counts, top,
+                shared, k, *self._buffers(), *block, found, shares, counts, top,
             )  # fmt: skip
 
         if n < 64:

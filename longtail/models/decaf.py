@@ -7,10 +7,11 @@ label's alone, so that labels which share words learn from each other and a rare
 Choices made here. The paper trains in four modules (:mod:`longtail.neural.modules`) on a GPU. ``preset="paper"`` does
 so. The default is made for a few cores: Module IV alone, scored against candidates that a batch shares, in one matrix
 product; negatives are weighted by one over their chance of being drawn, to a power (`correction`). Labels are then
-searched by their classifiers directly. Beside the network stand two other views of the same points: a few shallow trees
-(Bonsai) over sparse features, which know single words best, and the labels of similar training points, which know every
-rare label. A logistic regression on held-out points mixes the three with how often a label occurs, because sampled
-negatives leave it open how frequent labels compare with rare ones; then the held-out points are learnt from, too.
+searched by their classifiers directly. Beside the network stand other views of the same points: a few shallow trees
+(Bonsai) over sparse features, which know single words best; the labels of similar training points, which know every
+rare label; and the labels whose text is most like the point. A logistic regression on held-out points mixes them with
+how often a label occurs, because sampled negatives leave it open how frequent labels compare with rare ones; then the
+held-out points are learnt from, too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import shutil
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 
 from longtail.engine import memory
 from longtail.errors import ModelError
@@ -72,6 +73,8 @@ class DECAF(Ranker):
         Trees of the linear view; 0 for none.
     neighbours : int, optional
         Training points that vote in the view of neighbours; 0 for none.
+    matches : int, optional
+        Labels of the view of texts, those whose text is most like the point; 0 for none.
     mix : bool, optional
         Mix the views by held-out points.
     candidates : int, optional
@@ -113,7 +116,8 @@ class DECAF(Ranker):
     history_: list[dict[str, float]]
     ensemble_: Ensemble
     linear_: LabelTreeRanker | None
-    neighbours_: Neighbours | None
+    neighbours_: Neighbours | None  # training points and their labels
+    texts_: Neighbours | None  # texts of labels, and the labels themselves
 
     def __init__(
         self,
@@ -128,6 +132,7 @@ class DECAF(Ranker):
         beam: int | None = None,
         n_trees: int | None = None,
         neighbours: int | None = None,
+        matches: int | None = None,
         mix: bool | None = None,
         candidates: int | None = None,
         n_hard: int | None = None,
@@ -159,6 +164,7 @@ class DECAF(Ranker):
         self.beam = beam
         self.n_trees = n_trees
         self.neighbours = neighbours
+        self.matches = matches
         self.mix = mix
         self.candidates = candidates
         self.n_hard = n_hard
@@ -198,9 +204,11 @@ class DECAF(Ranker):
         self._check_memory(plan, X.shape[1], len(labels))
 
         text = None if Z is None or not Z.nnz else unit(Z)
-        self.linear_, self.neighbours_ = self._linear_view(settings), None
-        if settings["neighbours"]:
-            self.neighbours_ = Neighbours.of(X[rows], Y[rows])
+        self.linear_ = self._linear_view(settings)
+        self.neighbours_ = Neighbours.of(X[rows], Y[rows]) if settings["neighbours"] else None
+        self.texts_ = None
+        if text is not None and settings["matches"] and settings["classifier"] != "refinement":
+            self.texts_ = Neighbours.of(text, csr_array(eye_array(len(counts), format="csr")))
         listed = None
         if self.linear_ is not None:
             X_rows = X[rows]
@@ -219,15 +227,17 @@ class DECAF(Ranker):
         surrogate = training.surrogate()
         trained = [training.ranker(number, surrogate) for number in range(settings["instances"])]
         self.history_ = [entry for _, history in trained for entry in history]
-        mix = Mix.start(bool(self.linear_) + bool(self.neighbours_), settings["mix"])
+        views = [self.linear_, self.neighbours_, self.texts_]
+        mix = Mix.start(sum(view is not None for view in views), settings["mix"])
         if settings["mix"] and training.held is not None:
             seen_often = np.bincount(training.Y.indices, minlength=len(labels))
             draft = Ensemble(
                 [training.instance(ranking, exact=True) for ranking, _ in trained], labels,
                 _weight(seen_often, len(rows)), seen_often == 0, mix, Y.shape[1],
             )  # fmt: skip
-            views = self._views(training.held[0], WIDTH, self.n_jobs)
-            draft.fit_mix(*training.held, views, seen_often, training.text, self.n_jobs)
+            told = self._views(training.held[0], WIDTH, self.n_jobs)
+            text_view = None if self.texts_ is None else len(told) - 1
+            draft.fit_mix(*training.held, told, seen_often, training.text, text_view, self.n_jobs)
             if len(spare):
                 for ranking, _ in trained:
                     training.absorb(ranking.network, spare, Y_seen[spare])
@@ -282,8 +292,12 @@ class DECAF(Ranker):
             )
         Z = unit(check_features(label_features, self.n_features_in_, "label_features"))
         some = np.flatnonzero(np.diff(Z.indptr))
-        self.ensemble_.append(Z[some], self.n_labels_ + some, self.n_labels_ + Z.shape[0], self.n_jobs)
-        self.n_labels_ += Z.shape[0]
+        n_labels = self.n_labels_ + Z.shape[0]
+        self.ensemble_.append(Z[some], self.n_labels_ + some, n_labels, self.n_jobs)
+        if self.texts_ is not None:
+            own = csr_array(eye_array(Z.shape[0], n_labels, k=self.n_labels_, format="csr"))
+            self.texts_ = Neighbours.of(Z, own, before=self.texts_)
+        self.n_labels_ = n_labels
         return self
 
     # Answering ---------------------------------------------------------------------------------------------------
@@ -301,8 +315,7 @@ class DECAF(Ranker):
             found = self.linear_._rank(indices, values, min(width, self.linear_.n_labels_))
             assert found is not None
             views.append((np.array([0, len(found[0])], np.int32), *found, found[1][:1]))
-        if self.neighbours_ is not None:
-            views.append(self.neighbours_.vote(ptr, indices, values, self._setting("neighbours"), width, 1))
+        views += self._similar(ptr, indices, values, width, 1)
         return self.ensemble_.answer_one(indices, values, views, k)
 
     def _views(self, X: csr_array, k: int, n_jobs: int | None) -> list[View]:
@@ -314,8 +327,16 @@ class DECAF(Ranker):
             some = np.diff(found.indptr) > 0
             sure[some] = found.data[found.indptr[:-1][some]]
             views.append((found.indptr, found.indices, found.data, sure))
+        return views + self._similar(X.indptr, X.indices, X.data, k, n_jobs)
+
+    def _similar(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, k: int, n_jobs: int | None) -> list[View]:
+        """Labels of similar points, and labels of similar text."""
+        views = []
         if self.neighbours_ is not None:
-            views.append(self.neighbours_.vote(X.indptr, X.indices, X.data, self._setting("neighbours"), k, n_jobs))
+            views.append(self.neighbours_.vote(ptr, idx, val, self._setting("neighbours"), k, n_jobs))
+        if self.texts_ is not None:
+            most = self._setting("matches")
+            views.append(self.texts_.vote(ptr, idx, val, most, min(k, most), n_jobs, shared=False))
         return views
 
     def _setting(self, name: str) -> Any:
@@ -324,9 +345,11 @@ class DECAF(Ranker):
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts, arrays = self.ensemble_.state(self.dtype)
-        if self.neighbours_ is not None:
-            arrays |= {f"neighbours.{name}": array for name, array in self.neighbours_.arrays().items()}
-            facts["n_neighbour_labels"] = self.neighbours_.n_labels
+        facts["n_view_labels"] = {}
+        for name, view in (("neighbours", self.neighbours_), ("texts", self.texts_)):
+            if view is not None:
+                arrays |= {f"{name}.{part}": array for part, array in view.arrays().items()}
+                facts["n_view_labels"][name] = view.n_labels
         parts: dict[str, Ranker] = {} if self.linear_ is None else {"linear": self.linear_}
         return {"history": self.history_, "ensemble": facts}, arrays, parts
 
@@ -336,8 +359,12 @@ class DECAF(Ranker):
         assert linear is None or isinstance(linear, LabelTreeRanker)
         self.linear_ = linear
         self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
-        held = {name[11:]: array for name, array in arrays.items() if name.startswith("neighbours.")}
-        self.neighbours_ = Neighbours(**held, n_labels=facts["ensemble"]["n_neighbour_labels"]) if held else None
+        views: dict[str, Neighbours] = {}
+        for name, n_labels in facts["ensemble"]["n_view_labels"].items():
+            mark = f"{name}."
+            held = {key.removeprefix(mark): array for key, array in arrays.items() if key.startswith(mark)}
+            views[name] = Neighbours(**held, n_labels=n_labels)
+        self.neighbours_, self.texts_ = views.get("neighbours"), views.get("texts")
 
 
 def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:

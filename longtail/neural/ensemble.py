@@ -126,18 +126,14 @@ class Ensemble:
     # Learning ----------------------------------------------------------------------------------------------------
 
     def fit_mix(
-        self,
-        X: csr_array,
-        Y: csr_array,
-        views: list[View],
-        counts: np.ndarray,
-        text: csr_array | None,
-        n_jobs: int | None,
-    ) -> None:
+        self, X: csr_array, Y: csr_array, views: list[View], counts: np.ndarray, text: csr_array | None,
+        text_view: int | None, n_jobs: int | None,
+    ) -> None:  # fmt: skip
         """Learn from held-out points X and their labels Y (N, n) how to weigh the views.
 
         `counts` (n,) says how often each label occurs in training, `text` (n, D) what it is called. What text alone is
-        worth is measured on labels that do not occur; where none of them is right, on the rarest ones.
+        worth is measured on labels that do not occur; where none of them is right, on the rarest ones. `text_view` is
+        the number of the view that compares texts.
         """
         lists, encoded = self._lists(X.indptr, X.indices, X.data, views, WIDTH, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
@@ -151,8 +147,9 @@ class Ensemble:
         if text is not None and model.text is not None:
             unseen = ~trained if right[~trained].any() else counts[label] <= _RARE
             alone = model.text(model.encoder.tokens, text, n_jobs)
-            log_odds = np.einsum("ij,ij->i", encoded[0][0][point[unseen]], alone[label[unseen]])
-            self.mix.fit_alone(log_odds, right[unseen])
+            some = rows[point[unseen], at[unseen]]
+            some[:, 1] = np.einsum("ij,ij->i", encoded[0][0][point[unseen]], alone[label[unseen]])
+            self.mix.fit_alone(some, right[unseen], text_view)
 
     def append(self, text: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
         """Add labels by their text."""

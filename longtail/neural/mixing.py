@@ -25,8 +25,8 @@ class Mix:
     ----------
     weights : array, (5 + 7 for each view,)
         Of a label with training points; see :mod:`longtail.kernels.shortlist` for what they weigh.
-    alone : array, (2,)
-        Slope and offset of the network's log odds for a label that has text only.
+    alone : array of the same length
+        Of a label that has text only: the network's part, and that of the view of texts.
     """
 
     weights: np.ndarray
@@ -37,19 +37,22 @@ class Mix:
         """Before anything is known: the network's own log odds or, if `shared`, the mean of all views'."""
         weights = np.zeros(OWN + OF_A_VIEW * n_views)
         weights[1] = 1.0
+        alone = weights.copy()
         if shared:
             weights[1] = weights[OWN::OF_A_VIEW] = 1 / (1 + n_views)
-        return cls(weights, np.array([1.0, 0.0]))
+        return cls(weights, alone)
 
     def fit(self, rows: np.ndarray, right: np.ndarray) -> None:
         """Learn the weights from features (n, m) of pairs of a held-out point and a label, and whether it is right."""
         self.weights = regress(rows, right, self.weights)
 
-    def fit_alone(self, text_log_odds: np.ndarray, right: np.ndarray) -> None:
-        """Learn slope and offset from what text alone says of rare labels."""
-        design = np.stack([text_log_odds, np.ones_like(text_log_odds)], axis=1)
-        self.alone = regress(design, right, self.alone)
-        self.alone[0] = max(self.alone[0], 1e-3)
+    def fit_alone(self, rows: np.ndarray, right: np.ndarray, text_view: int | None) -> None:
+        """Learn the weights of labels that have text only; `text_view` is the number of the view of texts, if any."""
+        columns = [0, 1]
+        if text_view is not None:
+            first = OWN + OF_A_VIEW * text_view
+            columns += [first, first + 1, first + 4]
+        self.alone[columns] = regress(rows[:, columns], right, self.alone[columns])
 
 
 def regress(design: np.ndarray, right: np.ndarray, start: np.ndarray, ridge: float = _RIDGE) -> np.ndarray:

@@ -86,7 +86,7 @@ def test_features_mix_and_best() -> None:
     kernels.own_features(lists, neural, weight, 0, N, rows)
     kernels.view_features(lists, ptr, idx, val, sure, place, weight, kernels.OWN, 0, N, rows)
     new = rng.random(L) < 0.2
-    weights, alone = rng.standard_normal(rows.shape[2]), np.array([0.5, -1.0])
+    weights, alone = rng.standard_normal((2, rows.shape[2]))
     scores = np.empty(lists.shape, np.float32)
     kernels.mix(lists, rows, new, weights, alone, 0, N, scores)
     ids = rng.permutation(L).astype(np.int32)
@@ -104,7 +104,7 @@ def test_features_mix_and_best() -> None:
             row = [1, s, f, s * f, sigmoid(s)]
             row += [odds, listed, odds * f, sure[i], odds * sure[i], listed * sure[i], chance if listed else 0.0]
             np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
-            expected[ids[label]] = 0.5 * s - 1 if new[label] else float(np.dot(weights, row))
+            expected[ids[label]] = float(np.dot(alone if new[label] else weights, row))
         order = sorted(expected, key=lambda label: -expected[label])[:6]
         assert labels[i, : counts[i]].tolist() == order
         np.testing.assert_allclose(chances[i, : counts[i]], sigmoid([expected[label] for label in order]), rtol=1e-3)

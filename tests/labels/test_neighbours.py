@@ -62,6 +62,21 @@ def test_votes(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(alone[2], whole[2][: whole[0][1]])
 
 
+def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
+    X, Q = points(N, 4), points(20, 5)
+    Y = csr_array(np.eye(N, N + 3, dtype=np.float32))
+    whole = Neighbours.of(X, Y)
+    parts = Neighbours.of(X[25:], Y[25:], before=Neighbours.of(X[:25], Y[:25]))
+    near = np.array([(Q.toarray() / np.linalg.norm(Q.toarray(), axis=1, keepdims=True))[i] for i in range(20)])
+    near = near @ (X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-12)).T
+    for model in (whole, parts):
+        ptr, labels, values, _ = model.vote(Q.indptr, Q.indices, Q.data, 6, 6, 1, shared=False)
+        for i in range(20):
+            own = slice(ptr[i], ptr[i + 1])
+            np.testing.assert_allclose(values[own], near[i, labels[own]].clip(max=0.9999), atol=1e-5)
+            assert values[own][0] == pytest.approx(min(near[i].max(), 0.9999), abs=1e-5)
+
+
 def test_a_point_like_no_other_has_no_votes() -> None:
     X = csr_array(np.eye(3, 6, dtype=np.float32))
     model = Neighbours.of(X, csr_array(np.eye(3, dtype=np.float32)))
