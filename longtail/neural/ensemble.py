@@ -14,7 +14,7 @@ from longtail.neural.mixing import Mix
 
 WIDTH = 100  # labels that each view lists for a point; more, where more are asked for
 _ROWS = 4096  # points answered at once
-_LEADING = 10  # labels of each view that the mix learns from
+_LEADING = 20  # labels of each view that the mix learns from
 _RARE = 3  # labels with no more training points show what text alone is worth
 
 # What another model says of points: ptr, labels, chances, and how sure it is of each point, 0 to 1.

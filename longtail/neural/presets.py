@@ -15,8 +15,8 @@ PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "neighbours": 32, "matches": 50, "mix": True,
         "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.5, "forget": 0.1, "drop": 0.2,
-        "keep": 0.9, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10, "surrogate_epochs": 0,
-        "batch_size": None, "learning_rate": 0.01, "schedule": "linear",
+        "keep": 0.9, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
+        "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.01, "schedule": "linear",
     },
     "paper": {
         "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "neighbours": 0, "matches": 0,
