@@ -51,6 +51,7 @@ class Plan:
     correction: float = 0.4
     keep: float = 1.0
     prior: bool = True
+    recall: float = 0.98  # of the search for the classifiers of highest score
     start_from_text: bool = True
     lite: bool = False
 
@@ -161,7 +162,8 @@ class Training:
         elif plan.shortlist != "tree":
             some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
             queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
-            asked = {"queries": queries, "recall": 0.98, "recall_k": 20, "n_jobs": plan.network.n_jobs}
+            asked = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
+            asked["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
             index = make_index(labels, "ip", "exact") if exact else make_index(labels, "ip", "auto", **asked)
         return Instance(
             encoder, TextEncoder.of(network), labels, index, ranking.guide, ranking.clusters, ranking.cluster_of,

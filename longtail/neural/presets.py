@@ -13,10 +13,10 @@ from longtail.neural.text_network import FORMS, TextNetworkSettings
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
-        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "neighbours": 32, "matches": 50, "mix": True,
-        "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.5, "forget": 0.1, "drop": 0.2,
-        "keep": 0.9, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
-        "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.01, "schedule": "linear",
+        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 1, "neighbours": 32, "matches": 50, "mix": True,
+        "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.3, "forget": 0.1, "drop": 0.1,
+        "keep": 1.0, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
+        "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.03, "schedule": "linear",
     },
     "paper": {
         "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "neighbours": 0, "matches": 0,
@@ -79,6 +79,7 @@ def make_plan(settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
         settings["dim"], settings["classifier"], settings["drop"], settings["forget"], settings["spread"],
         settings["block_rate"], settings["spectral"], n_jobs=settings["n_jobs"],
     )  # fmt: skip
+    other_views = settings["n_trees"] or settings["neighbours"] or settings["matches"]
     return Plan(
         network,
         loop,
@@ -92,6 +93,7 @@ def make_plan(settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
         correction=settings["correction"],
         keep=settings["keep"],
         prior=settings["prior"],
+        recall=0.9 if other_views else 0.98,  # what the search misses, other views mostly list
         start_from_text=settings["init"] == "text",
         lite=settings["lite"],
     )
