@@ -30,6 +30,7 @@ MODELS = {
     "dismec": "longtail.models.dismec:DiSMEC",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
+    "mnn": "longtail.models.mnn:MNN",
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
