@@ -13,9 +13,25 @@ from longtail.cli.common import Json, ModelFolder
 SHOWN = 5  # labels
 Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with its checksum.")]
 
+Norms = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw how long label classifiers are against label frequency.", show_default=False
+    ),
+]
+Beside = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Another model for the same picture.", show_default=False)
+]
 
-def inspect(folder: ModelFolder, verify: Verify = False, json: Json = False) -> None:
+
+def inspect(
+    folder: ModelFolder, verify: Verify = False, norms: Norms = None, beside: Beside = None, json: Json = False
+) -> None:
     """Show what a model is, how it was trained and what it holds, without loading it."""
+    if norms is not None:
+        from longtail.cli.norms import draw
+
+        draw(norms, folder, beside)
     facts = describe(folder, verify)
     if json:
         common.emit(facts)
@@ -41,7 +57,11 @@ def describe(folder: Path, verify: bool) -> dict[str, Any]:
         "mb": folder_mb(folder),
         "verified": verify,
     }
-    facts |= {key: meta[key] for key in ("n_points", "n_features", "n_labels", "params", "vectorizer") if key in meta}
+    facts |= {
+        key: meta[key]
+        for key in ("n_points", "n_features", "n_labels", "params", "vectorizer", "report", "why")
+        if key in meta
+    }
     facts |= meta.get("notes", {})
     if "names" in stored.arrays:
         facts["labels"] = _labels(stored.arrays)
@@ -73,6 +93,8 @@ def _show(facts: dict[str, Any]) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
+    from longtail.cli import tried
+
     def line(*parts: tuple[str, str] | str) -> Text:
         return Text.assemble(*parts)
 
@@ -92,6 +114,10 @@ def _show(facts: dict[str, Any]) -> None:
                 f"on {training['data']} in {training['train_seconds']:.1f} s, peak {training['peak_memory_mb']:,.0f} MB"
             )
             tree.add(line(("trained: ", "dim"), told))
+        if part.get("report"):
+            tree.add(tried.table(part["report"]))
+        if "why" in part:
+            tree.add(line(("chosen: ", "dim"), part["why"]))
         if "labels" in part:
             labels = part["labels"]
             most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
