@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 from longtail import store
 from longtail.errors import SettingsError
 from longtail.models.base import Arrays, Ranker
-from longtail.models.blend import Blend, LabelSide, Part, best_of, hold_out, in_blocks, known
+from longtail.models.blend import Blend, LabelSide, Part, best_of, hold_out, in_blocks, known, told
 from longtail.models.wrapper import check_base
 
 
@@ -46,6 +46,8 @@ class Ensemble(Ranker):
         The fitted copies.
     best_ : int or None
         The member that answers alone; the others are then left as they were fitted to a part of the points.
+    why_ : str
+        What was chosen by the report.
     report_ : list of dict
         Measures of each member and of the blend on the held-out points; empty if there were too few.
     """
@@ -55,6 +57,7 @@ class Ensemble(Ranker):
     best_: int | None
     blend_: Blend
     report_: list[dict[str, Any]]
+    why_: str
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class Ensemble(Ranker):
             part, held = (X, Y), (validation[0], known(validation[1], Y))
         self.blend_ = Blend(self._side(*part, Z), self.near, self.n_jobs)
         self.best_, self.report_ = 0, []
+        self.why_ = "the first member, for want of points to hold out."
         if held[1].nnz:
             self.members_ = [
                 member.unfitted().fit(*part, label_features=Z, validation=validation) for member in self.members
@@ -100,6 +104,7 @@ class Ensemble(Ranker):
             self.best_, rows = best_of(self.blend_, held, found, part[1])
             names = [*map(repr, self.members), "blend"]
             self.report_ = [{"model": name} | row for name, row in zip(names, rows, strict=True)]
+            self.why_ = told(self.report_, "a blend" if self.best_ is None else names[self.best_] + " alone")
             if validation is not None:
                 return
         else:
@@ -135,6 +140,7 @@ class Ensemble(Ranker):
         model.members_, model.blend_, model.best_ = list(members), blend, None
         names = [*(type(member).kind for member in members), "blend"]
         model.report_ = [{"model": name} | row for name, row in zip(names, report, strict=True)]
+        model.why_ = told(model.report_, "a blend")
         return model
 
     # Keeping -----------------------------------------------------------------------------------------------------
@@ -142,7 +148,7 @@ class Ensemble(Ranker):
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         arrays = self.blend_.arrays() if self.best_ is None else {}
         parts = {f"member_{i}": member for i, member in enumerate(self.members_)}
-        return {"best": self.best_, "report": self.report_}, arrays, parts
+        return {"best": self.best_, "report": self.report_, "why": self.why_}, arrays, parts
 
     @classmethod
     def _read(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Self:
@@ -154,5 +160,6 @@ class Ensemble(Ranker):
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.members_, self.best_, self.report_ = list(self.members), facts["best"], facts["report"]
+        self.why_ = facts["why"]
         if self.best_ is None:
             self.blend_ = Blend.from_arrays(arrays, self.n_features_in_, self.near, self.n_jobs)

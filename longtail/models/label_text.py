@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 from longtail.errors import SettingsError
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.models.base import Arrays, Ranker
-from longtail.models.blend import Blend, LabelSide, Part, best_of, hold_out, in_blocks, known, measures, union
+from longtail.models.blend import Blend, LabelSide, Part, best_of, hold_out, in_blocks, known, measures, told, union
 from longtail.models.wrapper import Wrapper, check_base
 
 METHODS = ("learnt", "formula")
@@ -54,6 +54,8 @@ class LabelText(Wrapper):
     ----------
     report_ : list of dict
         Measures of the base and of the whole on the held-out points; empty if there were too few.
+    why_ : str
+        What was chosen by them.
     alone_ : bool
         Whether the base was better by itself.
     alpha_ : float
@@ -62,6 +64,7 @@ class LabelText(Wrapper):
 
     kind: ClassVar[str] = "labeltext"
     report_: list[dict[str, Any]]
+    why_: str
     alone_: bool
     alpha_: float
 
@@ -96,6 +99,7 @@ class LabelText(Wrapper):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Part | None) -> None:
         self._check_settings()
         self.alone_, self.report_, self.alpha_ = True, [], 1.0
+        self.why_ = "the base alone, for want of points to hold out."
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
             self._learn((X, Y), (validation[0], known(validation[1], Y)), Z)
@@ -107,6 +111,8 @@ class LabelText(Wrapper):
         self._fit_base(X, Y, Z)
         if not self.alone_:
             self.blend_.side = self._side(X, Y, Z)
+        if Z is None:
+            self.why_ += " No label text was given: give label_features, or use a layout that has label text."
 
     def _side(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> LabelSide:
         return LabelSide.of(X, Y, Z, self.n_jobs, centres=self.method == "learnt")
@@ -123,6 +129,7 @@ class LabelText(Wrapper):
             rows, names = self._choose_alpha(part, held, scores), ["base", "formula"]
             self.alone_ = self.alpha_ == 1
         self.report_ = [{"model": name} | row for name, row in zip(names, rows, strict=False)]
+        self.why_ = told(self.report_, "the base alone" if self.alone_ else "base and label text together")
 
     def _choose_alpha(self, part: Part, held: Part, scores: csr_array) -> list[dict[str, float]]:
         """The weight that is best on the held-out points; measures at 1 and there."""
@@ -165,11 +172,12 @@ class LabelText(Wrapper):
         return csr_array((best, labels, indptr), shape=pairs.shape)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        facts = {"alone": self.alone_, "alpha_chosen": self.alpha_, "report": self.report_}
+        facts = {"alone": self.alone_, "alpha_chosen": self.alpha_, "report": self.report_, "why": self.why_}
         return facts, {} if self.alone_ else self.blend_.arrays(), self._parts()
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self._restore_base(parts)
-        self.alone_, self.alpha_, self.report_ = facts["alone"], facts["alpha_chosen"], facts["report"]
+        self.alone_, self.alpha_ = facts["alone"], facts["alpha_chosen"]
+        self.report_, self.why_ = facts["report"], facts["why"]
         if not self.alone_:
             self.blend_ = Blend.from_arrays(arrays, self.n_features_in_, self.near, self.n_jobs)
