@@ -50,14 +50,14 @@ class AdditiveLogistic:
         n_knots : int
             Knots of a feature at most, put where right pairs and all pairs have equal shares.
         """
-        n_plain = features.shape[1]
+        n_plain, n_right = features.shape[1], int(right.sum())
+        rate = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
+        if n_right in (0, len(right)):
+            return cls(np.array([rate]), np.zeros(n_plain), np.zeros(n_plain + 1, np.int64), np.empty(0), np.empty(0))
         knots = [_place(features[:, j], right, n_knots) for j in range(n_plain)]
         knot_ptr = np.concatenate([[0], np.cumsum([len(some) for some in knots])])
-        n_right, beyond = int(right.sum()), int(knot_ptr[-1])
-        rate = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
+        beyond = int(knot_ptr[-1])
         model = cls(np.array([rate]), np.zeros(n_plain), knot_ptr, np.concatenate([*knots, []]), np.zeros(beyond))
-        if n_right in (0, len(right)):
-            return model
         scale = _deviations(features, model)
         penalty = np.concatenate([[0.0], np.full(n_plain, 0.01 * _RIDGE), np.full(beyond, _RIDGE)])
         w = best = np.concatenate([[rate], np.zeros(n_plain + beyond)])
