@@ -1,5 +1,4 @@
-"""Points against labels as sparse vectors: the best labels through an inverted index, the products of given pairs, and
-the sum of bent lines that makes one score of several features.
+"""Points against labels as sparse vectors: the best labels through an inverted index, and the products of given pairs.
 
 All are serial, release the interpreter lock and take a range of rows: see :mod:`longtail.kernels.pool`.
 """
@@ -77,17 +76,3 @@ def products(x_ptr, x_idx, x_val, first, last, pair_ptr, pair_labels, ptr, featu
             out[a, 2] = covers
         for p in range(x_ptr[row], x_ptr[row + 1]):
             dense[x_idx[p]] = 0.0
-
-
-@njit(cache=True, nogil=True)
-def bent_lines(features, bias, slopes, knot_ptr, knots, bends, first, last, out):
-    """out = bias + sum over features j of slopes[j] f + sum of bends max(f - knot, 0), for rows first..last."""
-    for row in range(first, last):
-        total = np.float64(bias)
-        for j in range(features.shape[1]):
-            f = np.float64(features[row, j])
-            total += slopes[j] * f
-            for q in range(knot_ptr[j], knot_ptr[j + 1]):
-                if f > knots[q]:
-                    total += bends[q] * (f - knots[q])
-        out[row] = total

@@ -3,7 +3,7 @@
 The candidates of a point are the labels that any of some rankers finds, and those whose text is nearest. Each pair of
 point and candidate has a few features: every ranker's log odds, how alike the point is to the label's text and to the
 mean of the label's points, and how many points the label has. A small model of chances
-(:mod:`longtail.linear.additive`), learnt from held-out points, makes one score of them. Since it is one of chances, the
+(:mod:`longtail.models.chances`), learnt from held-out points, makes one score of them. Since it is one of chances, the
 scores of all labels, frequent and rare, are on one scale, whatever scales the rankers have.
 """
 
@@ -20,10 +20,10 @@ from scipy.sparse import csr_array, vstack
 from longtail.kernels import match, pool
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.labels.head_tail import only
-from longtail.linear.additive import AdditiveLogistic
 from longtail.linear.tree import label_vectors
 from longtail.metrics import full_report, inverse_propensity
 from longtail.models.base import Arrays
+from longtail.models.chances import Chances
 from longtail.models.label_tree import unit_rows
 
 Part = tuple[csr_array, csr_array]  # points and their labels
@@ -127,7 +127,7 @@ class Blend:
         self.side = side
         self.near = near
         self.n_jobs = n_jobs
-        self.mixer: AdditiveLogistic | None = None
+        self.mixer: Chances | None = None
 
     def pairs(self, X: csr_array, found: Sequence[csr_array]) -> tuple[csr_array, np.ndarray]:
         """All candidates of points, by ascending label, and their features, (pairs, F).
@@ -148,10 +148,15 @@ class Blend:
         right = is_in(pairs, Y)
         half = np.random.default_rng(0).permutation(X.shape[0]) < X.shape[0] // 2
         first = np.repeat(half, np.diff(pairs.indptr))
+        sides = [
+            (~first, Chances.fit(features[first], right[first])),
+            (first, Chances.fit(features[~first], right[~first])),
+        ]
+        size = round(np.mean([chances.best_size(features[side], right[side]) for side, chances in sides]))
         odds = np.empty(len(right))
-        for side in (first, ~first):
-            odds[~side] = AdditiveLogistic.fit(features[side], right[side]).log_odds(features[~side])
-        self.mixer = AdditiveLogistic.fit(features, right)
+        for side, chances in sides:
+            odds[side] = chances.first(size).log_odds(features[side])
+        self.mixer = Chances.fit(features, right, size)
         return ranked(pairs, odds, _DEPTH)
 
     def predict(self, X: csr_array, found: Sequence[csr_array], k: int) -> csr_array:
@@ -171,7 +176,7 @@ class Blend:
         """What :meth:`arrays` gave."""
         blend = cls(LabelSide.from_arrays(arrays, n_features), near, n_jobs)
         mix = {name.removeprefix("mix_"): array for name, array in arrays.items() if name.startswith("mix_")}
-        blend.mixer = AdditiveLogistic(**mix) if mix else None
+        blend.mixer = Chances(**mix) if mix else None
         return blend
 
 

@@ -55,17 +55,3 @@ def test_products_of_pairs() -> None:
         length = (z[label] ** 2).sum()
         covered = (z[label, both] ** 2).sum() / length if length else 0
         np.testing.assert_allclose(found, [x[row] @ z[label], covered, (x[row, both] ** 2).sum()], atol=1e-6)
-
-
-def test_bent_lines() -> None:
-    rng = np.random.default_rng(2)
-    features = rng.normal(size=(50, 3)).astype(np.float32)
-    slopes, knots, bends = rng.normal(size=3), rng.normal(size=4), rng.normal(size=4)
-    ptr = np.array([0, 1, 1, 4])
-    out = np.full(50, np.nan)
-    match.bent_lines(features, 0.5, slopes, ptr, knots, bends, 10, 50, out)
-    expected = 0.5 + features @ slopes
-    for j, knot, bend in zip([0, 2, 2, 2], knots, bends, strict=True):
-        expected += bend * np.maximum(features[:, j] - knot, 0)
-    assert np.isnan(out[:10]).all()
-    np.testing.assert_allclose(out[10:], expected[10:], rtol=1e-5)

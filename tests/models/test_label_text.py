@@ -18,7 +18,7 @@ from longtail.models.label_text import LabelText
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
 from tests.contract import D, L, N, RankerContract, toy
-from tests.fake import MODELS, Centroid
+from tests.fake import Centroid
 
 
 def few() -> Parabel:
@@ -45,12 +45,6 @@ class TestLabelTextOfPopular(RankerContract):
 
     def make(self, **params: object) -> Ranker:
         return LabelText(Popular(), **params)  # type: ignore[arg-type]
-
-
-@pytest.fixture(autouse=True)
-def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, target in MODELS.items():
-        monkeypatch.setitem(longtail.registry.MODELS, name, target)
 
 
 @pytest.mark.parametrize("base", [Bonsai(n_trees=1), DiSMEC(), GLaS(dim=16, epochs=4), LabelText(few())])
