@@ -78,14 +78,15 @@ CANDIDATES = {  # in the order of trying: the surest first
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
     "dismec": Candidate("longtail.models.dismec:DiSMEC", growth=1.6),  # labels grow with points
 }
-_DEPTH = 50
+_DEPTH = 50  # candidates from each ranker
+_NEAR = 20  # candidates by label text
 _GAIN = 0.05  # what a further member must add to the mean of the goals
 _SAFETY = 1.25  # estimates are stretched by this
 _SAMPLE = 16  # a sample is one point in so many
 _SMALLEST = 1000  # points of a sample at least
 
 
-@dataclass
+@dataclass(eq=False)
 class _Tried:
     """A candidate that was fitted to the points that are not held out."""
 
@@ -248,32 +249,31 @@ class Auto(Ranker):
         """The members of the best blend, greedily: the best alone, then whoever adds most, while anyone adds enough."""
         side = LabelSide.of(*part, Z, self.n_jobs)
 
-        def blended(some: list[_Tried]) -> tuple[Blend, list[dict[str, float]]]:
-            blend = Blend(side, near=20, n_jobs=self.n_jobs)
-            return blend, best_of(blend, held, [one.found for one in some], part[1])[1]
+        def judged(some: list[_Tried], keep: bool = False) -> tuple[Blend, list[dict[str, float]]]:
+            blend = Blend(side, near=_NEAR, n_jobs=self.n_jobs)
+            return blend, best_of(blend, held, [one.found for one in some], part[1], keep=keep)[1]
 
         chosen: list[_Tried] = []
         rest = list(tried)
         alone: dict[str, dict[str, float]] = {}
-        best: tuple[Blend, list[dict[str, float]]] | None = None
+        goal = -np.inf
         with progress.stage("blending"):
             while rest:
-                options = [(*blended([*chosen, one]), one) for one in rest]
-                for _, rows, one in options:
-                    alone.setdefault(one.name, rows[len(chosen)])
-                blend, rows, one = max(options, key=lambda option: option[1][-1]["goal"])
-                if best is not None and rows[-1]["goal"] < best[1][-1]["goal"] + _GAIN:
+                options = [(judged([*chosen, one])[1], one) for one in rest]
+                alone = alone or {one.name: rows[0] for rows, one in options}
+                rows, one = max(options, key=lambda option: option[0][-1]["goal"])
+                if rows[-1]["goal"] < goal + _GAIN:
                     break
-                best = blend, rows
+                goal = rows[-1]["goal"]
                 chosen.append(one)
                 rest.remove(one)
-        assert best is not None
+            blend, rows = judged(chosen, keep=True)
         for one in tried:
             fewer = {} if one.n_points == part[0].shape[0] else {"points": one.n_points}
             self.report_.append(
                 {"model": one.name, **alone[one.name], "seconds": one.seconds, "chosen": one in chosen, **fewer}
             )
-        return chosen, best[0], best[1]
+        return chosen, blend, rows
 
     def _fit_again(
         self, chosen: list[_Tried], X: csr_array, Y: csr_array, Z: csr_array | None, left: Callable[[], float]

@@ -30,7 +30,7 @@ Part = tuple[csr_array, csr_array]  # points and their labels
 GOALS = ("P@1", "P@5", "F@1", "F@5")  # what is chosen by: their mean
 
 _LEAST, _MOST = 1e-6, 1 - 1e-6  # chances outside count as these: no ranker knows better
-_WIDTH = 256  # strongest features kept of the mean of a label's points
+_WIDTH = 64  # strongest features kept of the mean of a label's points; 256 were no better on held-out points
 _DEPTH = 50  # scores a point that are measured
 _ROWS = 4096  # points whose candidates are held at once
 _ODDS = 15.0  # beyond, float32 cannot tell chances apart
@@ -142,28 +142,34 @@ class Blend:
         columns += self.side.likeness(X, pairs, self.n_jobs)
         return pairs, np.stack(columns, axis=1)
 
-    def learn(self, X: csr_array, Y: csr_array, found: Sequence[csr_array]) -> csr_array:
-        """Learn from held-out points; gives scores for them, each half's by what was learnt from the other half."""
+    def learn(self, X: csr_array, Y: csr_array, found: Sequence[csr_array], *, keep: bool = True) -> csr_array:
+        """Learn from held-out points; gives scores for them, each half's by what was learnt from the other half.
+
+        With `keep` false nothing is kept but the scores, which is quicker.
+        """
         pairs, features = self.pairs(X, found)
         right = is_in(pairs, Y)
-        half = np.random.default_rng(0).permutation(X.shape[0]) < X.shape[0] // 2
-        first = np.repeat(half, np.diff(pairs.indptr))
-        sides = [
-            (~first, Chances.fit(features[first], right[first])),
-            (first, Chances.fit(features[~first], right[~first])),
-        ]
-        size = round(np.mean([chances.best_size(features[side], right[side]) for side, chances in sides]))
+        first = np.repeat(np.random.default_rng(0).permutation(X.shape[0]) < X.shape[0] // 2, np.diff(pairs.indptr))
+
+        def fit(side: np.ndarray) -> tuple[Chances, int]:
+            chances = Chances.fit(features[side], right[side])
+            return chances, chances.best_size(features[~side], right[~side])
+
+        (one, one_size), (two, two_size) = pool.run(fit, (first, ~first), self.n_jobs)
+        size = (one_size + two_size) // 2
         odds = np.empty(len(right))
-        for side, chances in sides:
-            odds[side] = chances.first(size).log_odds(features[side])
-        self.mixer = Chances.fit(features, right, size)
+        odds[~first], odds[first] = (
+            chances.first(size).log_odds(features[side]) for chances, side in ((one, ~first), (two, first))
+        )
+        if keep:
+            self.mixer = Chances.fit(features, right, size)
         return ranked(pairs, odds, _DEPTH)
 
     def predict(self, X: csr_array, found: Sequence[csr_array], k: int) -> csr_array:
         """The best labels of points; by the highest of the rankers' own log odds if nothing could be learnt."""
         pairs, features = self.pairs(X, found)
         if self.mixer is None:
-            return ranked(pairs, features[:, : 2 * len(found) : 2].max(axis=1).astype(np.float64), k)
+            return ranked(pairs, features[:, : 3 * len(found) : 3].max(axis=1).astype(np.float64), k)
         return ranked(pairs, self.mixer.log_odds(features), k)
 
     def arrays(self) -> Arrays:
@@ -192,20 +198,25 @@ def union(found: Sequence[csr_array]) -> tuple[csr_array, np.ndarray]:
     return csr_array((np.zeros(len(keys), np.float32), labels.astype(np.int32), indptr), shape=(n, n_labels)), keys
 
 
-def log_odds(scores: csr_array, pairs: csr_array, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A ranker's log odds of each pair and whether it found the label; one it did not gets the lowest of its row."""
+def log_odds(scores: csr_array, pairs: csr_array, keys: np.ndarray) -> list[np.ndarray]:
+    """Of each pair a ranker's log odds, how far these are below the best of the row, and whether it found the label.
+
+    A label that it did not find gets the lowest of the row.
+    """
     chance = np.clip(scores.data.astype(np.float64), _LEAST, _MOST)
     odds = np.log(chance / (1 - chance)).astype(np.float32)
-    some = np.diff(scores.indptr) > 0
+    some, lengths = np.diff(scores.indptr) > 0, np.diff(pairs.indptr)
     lowest = np.full(scores.shape[0], np.log(_LEAST), np.float32)
+    best = lowest.copy()
     if some.any():
         lowest[some] = np.minimum.reduceat(odds, scores.indptr[:-1][some])
-    column = np.repeat(lowest, np.diff(pairs.indptr))
+        best[some] = np.maximum.reduceat(odds, scores.indptr[:-1][some])
+    column = np.repeat(lowest, lengths)
     place = np.searchsorted(keys, _keys(scores))
     column[place] = odds
-    was_found = np.zeros(len(keys), np.float32)
-    was_found[place] = 1.0
-    return column, was_found
+    found = np.zeros(len(keys), np.float32)
+    found[place] = 1.0
+    return [column, column - np.repeat(best, lengths), found]
 
 
 def is_in(pairs: csr_array, Y: csr_array) -> np.ndarray:
@@ -284,9 +295,9 @@ def known(Y: csr_array, train_Y: csr_array) -> csr_array:
 
 
 def best_of(
-    blend: Blend, held: Part, found: Sequence[csr_array], train_Y: csr_array
+    blend: Blend, held: Part, found: Sequence[csr_array], train_Y: csr_array, *, keep: bool = True
 ) -> tuple[int | None, list[dict[str, float]]]:
-    """Let the blend learn from the held-out part, and say what is best there.
+    """Let the blend learn from the held-out part, and say what is best there. `keep` as for :meth:`Blend.learn`.
 
     Returns
     -------
@@ -301,7 +312,7 @@ def best_of(
     some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels is no witness: its labels may be unknown ones
     X, Y, found = X[some], Y[some], [scores[some] for scores in found]
     rows = [measures(Y, scores, train_Y) for scores in found]
-    rows.append(measures(Y, blend.learn(X, Y, found), train_Y))
+    rows.append(measures(Y, blend.learn(X, Y, found, keep=keep), train_Y))
     goals = [row["goal"] for row in rows]
     return None if goals[-1] >= max(goals[:-1]) else int(np.argmax(goals[:-1])), rows
 

@@ -7,9 +7,10 @@ of each point: some features left out, the values of some exchanged. A rare labe
 one for the same classifier, and has more to learn from.
 
 What the paper leaves open is how the two are put together: each was fitted to its own points, so their scores are on
-scales of their own, and the tail's copy has never met a point without tail labels. Here a small model of chances is
-learnt from held-out points, on both copies' log odds and the label's count (:mod:`longtail.models.blend`), and scores
-are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than a
+scales of their own, and the tail's copy has never met a point without tail labels. Here, unless ``rest=False``, such
+points are part of a side as well, under one label more, "none of these". A small model of chances is learnt from
+held-out points, on both copies' log odds and what is known of the label: its count, its text, the mean of its points
+(:mod:`longtail.models.blend`). Scores are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than a
 point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores are chances.
 """
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from longtail.data.augment import augmented
 from longtail.engine import memory
@@ -34,6 +35,7 @@ from longtail.models.wrapper import Wrapper, check_base
 _TILTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
 _PRICE = 1.0  # points of P@1 that tilting may cost on the held-out points
 _TAU = 0.1
+_NEAR = 20  # candidates by label text
 _ABOVE_ZERO = np.float32(1e-30)
 
 
@@ -53,6 +55,8 @@ class TAug(Wrapper):
         Chance of a feature to stay in a copy.
     swap : float
         Share of a copy's features whose values are exchanged.
+    rest : bool
+        Whether each side also learns to tell the points that have none of its labels, which are otherwise unknown to it.
     tilt : float, optional
         Power of the inverse propensity that scores are multiplied with; by validation if not given.
     depth : int
@@ -87,6 +91,7 @@ class TAug(Wrapper):
         n_aug: int = 4,
         keep: float = 0.7,
         swap: float = 0.3,
+        rest: bool = True,
         tilt: float | None = None,
         depth: int = 50,
         n_jobs: int | None = None,
@@ -97,6 +102,7 @@ class TAug(Wrapper):
         self.n_aug = n_aug
         self.keep = keep
         self.swap = swap
+        self.rest = rest
         self.tilt = tilt
         self.depth = depth
         self.n_jobs = n_jobs
@@ -126,15 +132,15 @@ class TAug(Wrapper):
             part, held = hold_out(X, Y, self.random_state)
         else:
             part, held = (X, Y), (validation[0], known(validation[1], Y))
-        self.blend_ = Blend(LabelSide(np.empty(0)), n_jobs=self.n_jobs)
+        self.blend_ = Blend(LabelSide(np.empty(0)), _NEAR, self.n_jobs)
         if held[1].nnz and only(part[1], is_head).nnz and only(part[1], ~is_head).nnz:
             self._fit_sides(*part, Z, is_head)
-            self._keep_labels(part[1])
+            self._keep_labels(*part, Z)
             self._integrate(part, held)
             if validation is not None:
                 return
         self._fit_sides(X, Y, Z, is_head)
-        self._keep_labels(Y)
+        self._keep_labels(X, Y, Z)
 
     def _head(self, Y: csr_array) -> np.ndarray | None:
         """Which labels are head labels; None where there is but one label and `tau` was not asked for."""
@@ -145,6 +151,8 @@ class TAug(Wrapper):
 
     def _fit_sides(self, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray) -> None:
         """A copy of the base for each side, at once where memory allows."""
+        if self.rest and Z is not None:
+            Z = _resized(Z, Y.shape[1] + 1)  # "none of these" has no text
 
         def fit(tail: bool) -> Ranker:
             side = only(Y, ~is_head if tail else is_head)
@@ -152,6 +160,8 @@ class TAug(Wrapper):
             some = X[rows], side[rows]
             if tail:
                 some = augmented(*some, self.n_aug, self.keep, self.swap, self.random_state)
+            if self.rest:
+                some = _with_rest(*some, X[np.flatnonzero(np.diff(side.indptr) == 0)])
             return check_base(self.base, type(self).__name__).unfitted().fit(*some, label_features=Z)
 
         free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + self.n_aug)
@@ -175,9 +185,9 @@ class TAug(Wrapper):
             f"and P@1 from {plain['P@1']:.2f} to {used['P@1']:.2f}."
         )
 
-    def _keep_labels(self, Y: csr_array) -> None:
+    def _keep_labels(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> None:
         """What is known of labels from the points in use."""
-        self.blend_.side = LabelSide(np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32))
+        self.blend_.side = LabelSide.of(X, Y, Z, self.n_jobs)
         weights = inverse_propensity(Y)
         self.weights_ = (weights / weights.max()).astype(np.float32)
 
@@ -185,7 +195,12 @@ class TAug(Wrapper):
 
     def _found(self, X: csr_array, depth: int) -> list[csr_array]:
         assert self.tail_ is not None
-        return [self.base_.predict(X, depth), self.tail_.predict(X, depth)]
+        sides = self.base_, self.tail_
+        if not self.rest:
+            return [side.predict(X, depth) for side in sides]
+        real = np.arange(self.n_labels_ + 1) < self.n_labels_
+        found = [only(side.predict(X, depth + 1), real) for side in sides]
+        return [csr_array((one.data, one.indices, one.indptr), shape=(X.shape[0], self.n_labels_)) for one in found]
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         if self.tail_ is None:
@@ -213,4 +228,18 @@ class TAug(Wrapper):
         self.tilt_, self.report_, self.why_ = facts["tilt_chosen"], facts["report"], facts["why"]
         if self.tail_ is not None:
             self.weights_ = arrays["weights"]
-            self.blend_ = Blend.from_arrays(arrays, self.n_features_in_, 0, self.n_jobs)
+            self.blend_ = Blend.from_arrays(arrays, self.n_features_in_, _NEAR, self.n_jobs)
+
+
+def _with_rest(X: csr_array, Y: csr_array, others: csr_array) -> tuple[csr_array, csr_array]:
+    """Points and labels, followed by other points under one label more."""
+    n, n_labels = others.shape[0], Y.shape[1]
+    rest = csr_array((np.ones(n, np.float32), np.full(n, n_labels), np.arange(n + 1)), shape=(n, n_labels + 1))
+    wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels + 1))
+    return csr_array(vstack([X, others], format="csr")), csr_array(vstack([wide, rest], format="csr"))
+
+
+def _resized(Z: csr_array, n_rows: int) -> csr_array:
+    """Label text with empty rows at the end."""
+    indptr = np.append(Z.indptr, np.full(n_rows - Z.shape[0], Z.indptr[-1], Z.indptr.dtype))
+    return csr_array((Z.data, Z.indices, indptr), shape=(n_rows, Z.shape[1]))

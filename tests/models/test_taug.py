@@ -18,7 +18,7 @@ from longtail.models.glas import GLaS
 from longtail.models.label_text import LabelText
 from longtail.models.parabel import Parabel
 from longtail.models.taug import TAug
-from tests.contract import RankerContract, toy
+from tests.contract import L, N, RankerContract, toy
 from tests.fake import Centroid
 
 
@@ -58,7 +58,7 @@ class Recorder(Centroid):
 def test_head_and_tail_are_learnt_apart_and_the_tail_from_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "fitted", [])
     X, Y, Z = toy()
-    TAug(Recorder(), tau=0.25, n_aug=3, n_jobs=1).fit(X, Y, label_features=Z)
+    TAug(Recorder(), tau=0.25, n_aug=3, rest=False, n_jobs=1).fit(X, Y, label_features=Z)
     *_, (head_X, head_Y, _), (tail_X, tail_Y, with_text) = Recorder.fitted
     assert len(Recorder.fitted) == 4  # twice for the held-out part, twice for all
     order = np.argsort(-Y.sum(axis=0), kind="stable")
@@ -68,6 +68,21 @@ def test_head_and_tail_are_learnt_apart_and_the_tail_from_copies(monkeypatch: py
     assert tail_X.shape[0] == 4 * n_tail
     assert head_X.shape[0] == int((Y.toarray()[:, order[:6]].sum(axis=1) > 0).sum())
     assert with_text
+
+
+def test_the_rest_is_learnt_as_one_label_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recorder, "fitted", [])
+    X, Y, Z = toy()
+    model = TAug(Recorder(), tau=0.25, n_aug=0, n_jobs=1).fit(X, Y, label_features=Z)
+    *_, (head_X, head_Y, _), (tail_X, tail_Y, _) = Recorder.fitted
+    assert head_X.shape == tail_X.shape == X.shape
+    for side in (head_Y, tail_Y):
+        assert side.shape == (N, L + 1)
+        assert (np.diff(side.indptr) > 0).all()
+        alone = side.toarray()[:, L] == 1
+        assert 0 < alone.sum() < N
+        assert side.toarray()[alone].sum() == alone.sum()
+    assert model.predict(X, L).indices.max() < L
 
 
 def skewed(seed: int, n: int = 1500) -> tuple[csr_array, csr_array]:
