@@ -10,8 +10,8 @@ What the paper leaves open is how the two are put together: each was fitted to i
 scales of their own, and the tail's copy has never met a point without tail labels. Here, unless ``rest=False``, such
 points are part of a side as well, under one label more, "none of these". A small model of chances is learnt from
 held-out points, on both copies' log odds and what is known of the label: its count, its text, the mean of its points
-(:mod:`longtail.models.blend`). Scores are then multiplied by the inverse propensity of the label to the power `tilt`, as
-far as that costs no more than a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores
+(:mod:`longtail.models.blend`). Scores are then multiplied by the inverse propensity of the label to the power `tilt`,
+as far as that costs no more than a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores
 are chances.
 """
 
