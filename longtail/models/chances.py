@@ -7,12 +7,13 @@ thousand points settle them. How many trees there are is chosen by points that t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
 from longtail.kernels import boost
+from longtail.linear.flat import FlatArrays
 
 _DEPTH = 4
 _RATE = 0.15
@@ -22,20 +23,13 @@ _EDGES = 63  # of a feature, at most
 
 
 @dataclass
-class Chances:
+class Chances(FlatArrays):
     """Trees that give the log odds of a pair being right."""
 
     bias: np.ndarray  # (1,)
     features: np.ndarray  # (T, d)
     edges: np.ndarray  # (T, d): a pair with more of the feature goes right
     values: np.ndarray  # (T, 2^d)
-
-    def __post_init__(self) -> None:
-        # Arrays just learnt and arrays mapped from disk must look the same to the compiler, or it would compile twice.
-        for entry in fields(self):
-            array = np.asarray(getattr(self, entry.name))
-            array.flags.writeable = False
-            setattr(self, entry.name, array)
 
     @classmethod
     def fit(cls, pairs: np.ndarray, right: np.ndarray, n_trees: int = TREES) -> Self:
@@ -91,10 +85,6 @@ class Chances:
         out = np.empty(len(pairs))
         boost.answer(pairs, self.bias[0], self.features, self.edges, self.values, 0, len(pairs), out)
         return out
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What to store."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
 
 def _limits(column: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from tests.contract import RankerContract, toy
 
 class TestEnsemble(RankerContract):
     def make(self, **params: object) -> Ranker:
-        return Ensemble([Parabel(n_trees=1, max_leaf=4), FastXML(n_trees=8)], **params)  # type: ignore[arg-type]
+        return Ensemble([Parabel(n_trees=1, max_leaf=4), FastXML(n_trees=8, cost=2.0)], **params)  # type: ignore[arg-type]
 
 
 class TestEnsembleWithoutText(RankerContract):

@@ -37,7 +37,7 @@ class TestTheFormula(RankerContract):
 
 class TestLabelTextOfFastXML(RankerContract):
     def make(self, **params: object) -> Ranker:
-        return LabelText(FastXML(n_trees=8), **params)  # type: ignore[arg-type]
+        return LabelText(FastXML(n_trees=8, cost=2.0), **params)  # type: ignore[arg-type]
 
 
 class TestLabelTextOfPopular(RankerContract):

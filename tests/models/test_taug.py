@@ -34,7 +34,7 @@ class TestTAugOfDiSMEC(RankerContract):
 
 class TestTAugOfFastXML(RankerContract):
     def make(self, **params: object) -> Ranker:
-        return TAug(FastXML(n_trees=8), n_aug=2, **params)  # type: ignore[arg-type]
+        return TAug(FastXML(n_trees=8, cost=2.0), n_aug=2, **params)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("base", [Bonsai(n_trees=1), GLaS(dim=16, epochs=4), LabelText(DiSMEC()), TAug(DiSMEC())])
