@@ -36,7 +36,7 @@ class Facts:
 
     @classmethod
     def of(cls, X: csr_array, Y: csr_array, Z: csr_array | None) -> Facts:
-        return cls(*X.shape, Y.shape[1], X.nnz / X.shape[0], Z is not None)
+        return cls(X.shape[0], X.shape[1], Y.shape[1], X.nnz / X.shape[0], Z is not None)
 
 
 @dataclass(frozen=True)
