@@ -31,12 +31,11 @@ class Facts:
     n_points: int
     n_features: int
     n_labels: int
-    features_a_point: float
     has_text: bool
 
     @classmethod
     def of(cls, X: csr_array, Y: csr_array, Z: csr_array | None) -> Facts:
-        return cls(X.shape[0], X.shape[1], Y.shape[1], X.nnz / X.shape[0], Z is not None)
+        return cls(X.shape[0], X.shape[1], Y.shape[1], Z is not None)
 
 
 @dataclass(frozen=True)
