@@ -99,7 +99,7 @@ class LabelText(Wrapper):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Part | None) -> None:
         self._check_settings()
         self.alone_, self.report_, self.alpha_ = True, [], 1.0
-        self.why_ = "the base alone, for want of points to hold out."
+        self.why_ = "the base alone, for want of label text or of points to hold out."
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
             self._learn((X, Y), (validation[0], known(validation[1], Y)), Z)
@@ -129,7 +129,8 @@ class LabelText(Wrapper):
             rows, names = self._choose_alpha(part, held, scores), ["base", "formula"]
             self.alone_ = self.alpha_ == 1
         self.report_ = [{"model": name} | row for name, row in zip(names, rows, strict=False)]
-        self.why_ = told(self.report_, "the base alone" if self.alone_ else "base and label text together")
+        if self.report_:
+            self.why_ = told(self.report_, "the base alone" if self.alone_ else "base and label text together")
 
     def _choose_alpha(self, part: Part, held: Part, scores: csr_array) -> list[dict[str, float]]:
         """The weight that is best on the held-out points; measures at 1 and there."""

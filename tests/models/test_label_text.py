@@ -81,12 +81,15 @@ def test_text_finds_labels_that_have_few_points(method: str) -> None:
     assert not model.alone_
 
 
-def test_text_that_says_nothing_is_left_out_by_the_formula() -> None:
+def test_the_formula_weighs_by_validation_or_as_told() -> None:
     X, Y, Z = toy()
     noise = csr_array(np.roll(Z.toarray(), 7, axis=0))
     model = LabelText(DiSMEC(), method="formula").fit(X, Y, label_features=noise)
-    assert model.alpha_ > 0.5
+    test_X, test_Y, _ = toy(seed=1)
+    whole, alone = (evaluate(test_Y, one.predict(test_X, 1), ks=(1,))["P@1"] for one in (model, model.base_))
+    assert whole > alone - 1
     assert LabelText(few(), method="formula", alpha=0.25).fit(X, Y, label_features=Z).alpha_ == 0.25
+    assert LabelText(few(), method="formula").fit(X, Y).alone_
 
 
 def test_candidates_come_from_text_too() -> None:
