@@ -32,6 +32,7 @@ MODELS = {
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
     "labeltext": "longtail.models.label_text:LabelText",
+    "mnn": "longtail.models.mnn:MNN",
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",

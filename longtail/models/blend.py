@@ -260,15 +260,13 @@ def _products(X: csr_array, pairs: csr_array, vectors: csr_array, n_jobs: int | 
 
 def _frozen(matrix: csr_array) -> csr_array:
     """With int64 starts, int32 indices and no leave to write, as arrays mapped from disk: kernels compile once."""
-    parts = [
-        np.asarray(matrix.data, np.float32),
-        np.asarray(matrix.indices, np.int32),
-        np.asarray(matrix.indptr, np.int64),
-    ]
-    for part in parts:
+    data, indices = np.asarray(matrix.data, np.float32), np.asarray(matrix.indices, np.int32)
+    indptr = np.asarray(matrix.indptr, np.int64)
+    part: np.ndarray
+    for part in (data, indices, indptr):
         part.flags.writeable = False
     found = csr_array(matrix.shape, dtype=np.float32)
-    found.data, found.indices, found.indptr = parts  # the constructor would narrow the starts again
+    found.data, found.indices, found.indptr = data, indices, indptr  # the constructor would narrow the starts again
     return found
 
 

@@ -6,6 +6,8 @@ weights are those of the labels' own nodes, without the inner nodes (§3.1).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from longtail.errors import ModelError
@@ -34,12 +36,13 @@ def label_norms(ranker: Ranker) -> np.ndarray:
 
 
 def _norms(ranker: Ranker) -> list[np.ndarray]:
-    forest, scorer = getattr(ranker, "forest_", None), getattr(ranker, "scorer_", None)
+    loose: Any = ranker
+    forest = getattr(ranker, "forest_", None)
     if isinstance(forest, Forest):
         return [_of_trees(forest, ranker.n_labels_)]
-    if isinstance(scorer, dict) and "labels" in scorer:
+    if ranker.kind == "glas":
         norms = np.full(ranker.n_labels_, np.nan)
-        norms[ranker.label_ids_] = np.linalg.norm(scorer["labels"], axis=1)  # type: ignore[attr-defined]
+        norms[loose.label_ids_] = np.linalg.norm(loose.index_.vectors[:, :-1], axis=1)  # the last number is the bias
         return [norms]
     inside = [getattr(ranker, name, None) for name in _INSIDE]
     flat = [one for part in inside for one in (part if isinstance(part, list) else [part])]
