@@ -121,7 +121,7 @@ class GLaS(EmbeddingRanker):
         affinity: str = "arithmetic",
         weight: float = 100.0,
         keep: float = 0.9,
-        dropout: float = 0.0,
+        dropout: float = 0.2,
         relu: bool = False,
         start: float = 4.0,
         normalize: bool = False,
