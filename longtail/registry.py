@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
     "dismec": "longtail.models.dismec:DiSMEC",
+    "dxml": "longtail.models.dxml:DXML",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
     "parabel": "longtail.models.parabel:Parabel",

@@ -12,10 +12,19 @@ from longtail.cli.common import Json, ModelFolder
 
 SHOWN = 5  # labels
 Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with its checksum.")]
+Label = Annotated[str | None, typer.Option(help="Show the labels near this one (models with a label graph).")]
+Plot = Annotated[Path | None, typer.Option(help="Draw them: a .png, .svg or .pdf.")]
 
 
-def inspect(folder: ModelFolder, verify: Verify = False, json: Json = False) -> None:
+def inspect(
+    folder: ModelFolder, verify: Verify = False, label: Label = None, plot: Plot = None, json: Json = False
+) -> None:
     """Show what a model is, how it was trained and what it holds, without loading it."""
+    if label is not None:
+        from longtail.cli import neighbours
+
+        neighbours.show(folder, label, plot, json)
+        return
     facts = describe(folder, verify)
     if json:
         common.emit(facts)
