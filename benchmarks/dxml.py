@@ -128,7 +128,7 @@ def scale(by: str) -> dict[str, Any]:
     for size in sizes:
         n_points, n_labels = (size, 2_000) if by == "points" else (10_000, size)
         data = synthetic.make(n_points=n_points, n_labels=n_labels, n_features=20_000, test_fraction=0.0)
-        model = DXML(epochs=3, dim=100, hidden=256, batch_size=256, partitioned=True)
+        model = DXML(epochs=3, dim=100, hidden=256, batch_size=256, n_partitions=round(n_points**0.5))
         start = time.perf_counter()
         model.fit(data.X, data.Y)
         seconds.append(time.perf_counter() - start)

@@ -1,8 +1,9 @@
 """Label vectors from a label graph by DeepWalk (Perozzi et al., 2014): random walks, then skip-gram on them.
 
 Skip-gram is gensim's, or a kernel of our own that needs nothing installed; either runs on one thread, because only so
-does a seed give the same vectors again. Vectors are of length 1. A label without edges keeps the random direction it
-starts with, at nearly a right angle to all others, so a graph without any edge still gives usable vectors.
+does a seed give the same vectors again. What it learns lies in a narrow cone, since all vectors share what makes random
+pairs unlikely; whitening spreads them over all directions again. Vectors are of length 1. A label without edges keeps
+the random direction it starts with, at nearly a right angle to others, so a graph without edges is usable, too.
 
 Vectors are kept: a second model on the same graph with the same settings gets them at once, in this process or, with a
 folder, in any other.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections import OrderedDict
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,10 +28,11 @@ from longtail.kernels import pool
 from longtail.kernels import walks as kernels
 
 SKIP_GRAMS = ("kernel", "gensim")
-_HELD = 4  # sets of vectors kept in this process
+_HELD = 1 << 28  # bytes of vectors kept in this process
 _BLOCK = 1 << 18  # walks held at once
 _DRAWS = 1 << 20  # entries of the table that negatives are drawn from
 _kept: OrderedDict[str, np.ndarray] = OrderedDict()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -53,17 +56,20 @@ class WalkSettings:
     rate : float
         Learning rate at the start.
     skip_gram : {"kernel", "gensim"}
+    whiten : bool
+        Make the vectors' coordinates uncorrelated and equally spread.
     seed : int
     """
 
     dim: int = 100
     n_walks: int = 10
     length: int = 30
-    window: int = 5
+    window: int = 2
     n_negative: int = 5
     epochs: int = 1
     rate: float = 0.025
     skip_gram: str = "kernel"
+    whiten: bool = True
     seed: int = 0
 
     def check(self) -> None:
@@ -97,20 +103,24 @@ def label_vectors(
     """
     settings.check()
     key = fingerprint(graph, settings)
-    if key in _kept:
-        _kept.move_to_end(key)
-        return _kept[key]
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
     path = None if cache is None else Path(cache) / f"labels-{key}.npy"
     vectors = None if path is None else _read(path, (graph.shape[0], settings.dim))
     if vectors is None:
         learn = _with_gensim if settings.skip_gram == "gensim" else _with_kernel
         vectors = unit(learn(graph, settings, n_jobs))
+        if settings.whiten:
+            vectors = whitened(vectors)
         if path is not None:
             _write(path, vectors)
     vectors.flags.writeable = False
-    _kept[key] = vectors
-    if len(_kept) > _HELD:
-        _kept.popitem(last=False)
+    with _lock:
+        _kept[key] = vectors
+        while len(_kept) > 1 and sum(held.nbytes for held in _kept.values()) > _HELD:
+            _kept.popitem(last=False)
     return vectors
 
 
@@ -124,7 +134,8 @@ def fingerprint(graph: csr_array, settings: WalkSettings) -> str:
 
 def forget() -> None:
     """Drop the vectors kept in this process."""
-    _kept.clear()
+    with _lock:
+        _kept.clear()
 
 
 def random_walks(
@@ -154,6 +165,20 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1; a row of zeros stays."""
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     return np.ascontiguousarray(vectors / np.where(length > 0, length, 1), np.float32)
+
+
+def whitened(vectors: np.ndarray) -> np.ndarray:
+    """Rows of length 1 again, after their mean was taken off and their coordinates made uncorrelated.
+
+    Directions in which rows hardly differ are left out, so that no noise is blown up; a row that all but vanishes, as
+    that of a single label, stays as it was.
+    """
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    spread, axes = np.linalg.eigh(centred.T @ centred / len(vectors))
+    some = spread > max(1e-4 * spread.max(), 1e-12)
+    found = centred @ (axes[:, some] / np.sqrt(spread[some])) @ axes[:, some].T
+    gone = np.einsum("ij,ij->i", found, found) < 1e-12
+    return unit(np.where(gone[:, None], vectors, found))
 
 
 class _Walker:
@@ -191,9 +216,12 @@ def _rounds(graph: csr_array, settings: WalkSettings) -> tuple[list[np.ndarray],
 
 
 def _start(n_labels: int, dim: int, seed: int) -> np.ndarray:
-    """Vectors before learning: small and in random directions."""
-    rng = np.random.default_rng([seed, 2])
-    return (rng.random((n_labels, dim), np.float32) - np.float32(0.5)) / np.float32(dim)
+    """Vectors before learning: random directions of length 1.
+
+    word2vec starts near zero; then all vectors first turn into one common direction, and a graph of some hundred labels
+    has too few walks to part them again.
+    """
+    return unit(np.random.default_rng([seed, 2]).standard_normal((n_labels, dim), np.float32))
 
 
 def _with_kernel(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
@@ -241,10 +269,13 @@ def _with_gensim(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -
     walks = _Sentences(_Walker(graph, n_jobs), blocks, rng.integers(2**62, size=len(blocks)), settings.length)
     with progress.stage("label vectors"):
         model = Word2Vec(
-            walks, vector_size=settings.dim, window=settings.window, negative=settings.n_negative, sg=1, hs=0,
-            min_count=1, sample=0, epochs=settings.epochs, alpha=settings.rate, workers=1, seed=settings.seed + 1,
+            vector_size=settings.dim, window=settings.window, negative=settings.n_negative, sg=1, hs=0, min_count=1,
+            sample=0, epochs=settings.epochs, alpha=settings.rate, workers=1, seed=settings.seed + 1,
         )  # fmt: skip
-    met = np.array([int(word) for word in model.wv.index_to_key], np.int64)
+        model.build_vocab(walks)
+        met = np.array([int(word) for word in model.wv.index_to_key], np.int64)
+        model.wv.vectors[:] = vectors[met]
+        model.train(walks, total_examples=model.corpus_count, epochs=settings.epochs)
     vectors[met] = model.wv.vectors
     return vectors
 

@@ -90,18 +90,24 @@ def strongest(graph: csr_array, k: int) -> csr_array:
     rank = np.arange(len(order)) - np.repeat(graph.indptr[:-1], np.diff(graph.indptr))
     order = order[rank < k]
     counts = np.minimum(np.diff(graph.indptr), k)
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(graph.indptr.dtype)
     return csr_array((graph.data[order], graph.indices[order], indptr), shape=graph.shape)
+
+
+def widened(graph: csr_array, n_labels: int) -> csr_array:
+    """The same graph with room for more labels, which have no edges."""
+    more = np.full(n_labels - graph.shape[0], graph.indptr[-1], graph.indptr.dtype)
+    return csr_array((graph.data, graph.indices, np.concatenate([graph.indptr, more])), shape=(n_labels, n_labels))
 
 
 def _without_loops(graph: csr_array, weighted: bool) -> csr_array:
     rows = np.repeat(np.arange(graph.shape[0]), np.diff(graph.indptr))
     keep = (rows != graph.indices) & (graph.data > 0)
-    indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr].astype(np.int64)
+    indptr = np.concatenate([[0], np.cumsum(keep)])[graph.indptr].astype(graph.indptr.dtype)
     data = graph.data[keep].astype(np.float32)
     if not weighted:
         data[:] = 1
-    found = csr_array((data, graph.indices[keep].astype(np.int32), indptr), shape=graph.shape)
+    found = csr_array((data, graph.indices[keep], indptr), shape=graph.shape)
     found.sort_indices()
     return found
 

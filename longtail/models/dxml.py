@@ -5,9 +5,10 @@ maps a point onto the mean vector of its labels (§3.3), and a new point gets th
 nearest to it, looked for in the nearest partitions only (§3.4, Alg. 2).
 
 Choices made here. Walks follow edges by their weight, because with many labels a point the paper's plain graph joins
-nearly everything with everything. Label vectors and targets have length 1, as outputs have, so that the loss is nearly
-one minus a cosine. Neighbours vote by how near they are; their number and the sharpness of that weight are chosen on
-held-out points, which then join the neighbours. ``preset="paper"`` is the published recipe.
+nearly everything with everything; label vectors are whitened, because skip-gram's lie in a narrow cone. They are of
+length 1, as targets and outputs are, so that the loss is nearly one minus a cosine. Some networks, each with label
+vectors of its own, are averaged. Neighbours vote as :mod:`longtail.neural.neighbours` says, by settings chosen on
+held-out points, which then join them. ``preset="paper"`` is the published recipe.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from scipy.sparse import csr_array
 from longtail.data.split import split
 from longtail.engine import memory
 from longtail.errors import DataError, SettingsError
-from longtail.index import make_index
+from longtail.kernels import pool
 from longtail.kernels.rows import valid
 from longtail.labels.deepwalk import WalkSettings, label_vectors, unit
-from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest
+from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
+from longtail.neural.batch import looks_binary, rarity
 from longtail.neural.loop import LoopSettings, fingerprint, train
-from longtail.neural.neighbours import Neighbours
+from longtail.neural.neighbours import GRID, Neighbours
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regression import RegressionLearner, RegressionNetwork, RegressionSettings, embed
 
 PAPER: dict[str, Any] = {  # §4.1; walks and epochs, which it leaves out, as its re-implementers chose them
-    "weighted": False, "n_walks": 80, "walk_length": 30, "n_networks": 1, "epochs": 70, "optimizer": "momentum",
-    "learning_rate": 0.015, "decay": 5e-4, "dropout": 0.5, "keep": 1.0, "schedule": "constant", "sharpness": 0.0,
-    "n_probe": 1, "idf": False,
+    "weighted": False, "n_walks": 80, "window": 5, "whiten": False, "n_networks": 1, "epochs": 70,
+    "optimizer": "momentum", "learning_rate": 0.015, "decay": 5e-4, "dropout": 0.5, "keep": 1.0,
+    "schedule": "constant", "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
 }  # fmt: skip
-_SMALL = 1000  # labels: up to so many, the paper's small networks
+_WALKS = 20_000  # walks in all at least, for few labels
 _EDGES = 16  # of each label, kept to be looked at
 
 
@@ -45,26 +47,28 @@ class DXML(Ranker):
 
     Parameters
     ----------
-    dim : int, optional
-        ℓ, the length of a label vector; by default 100 for up to 1,000 labels, else 300.
-    hidden : int, optional
-        Width of the hidden layer; by default 256 for up to 1,000 labels, else 512.
+    dim : int
+        ℓ, the length of a label vector.
+    hidden : int
+        Width of the hidden layer.
     relu : bool
         ReLU in the hidden layer, or a linear map (the ablation of Fig. 2).
     weighted : bool
         Walks follow edges by how many points have both labels; otherwise all edges are alike, as in the paper.
     hierarchy : str or list of pairs, optional
         Edges between labels, or a file of them, instead of co-occurrence; see :func:`longtail.labels.graph.edge_graph`.
-    n_walks, walk_length, window, skip_gram
+    n_walks : int, optional
+        Walks from each label; by default 10, or more where labels are few.
+    walk_length, window, skip_gram, whiten
         Of DeepWalk; see :class:`longtail.labels.deepwalk.WalkSettings`.
     n_networks : int
         Networks trained side by side, whose cosines are averaged.
     epochs, schedule, patience
         See :class:`longtail.neural.loop.LoopSettings`.
     batch_size : int, optional
-        By default about a hundredth of the points, from 32 to 512.
+        By default about a fortieth of the points, from 32 to 256.
     learning_rate : float, optional
-        By default 0.004 for batches of 512, and less for smaller ones, as the square root of their size.
+        By default 0.006 for batches of 256, and less for smaller ones, as the square root of their size.
     optimizer : {"adam", "momentum", "adagrad", "sgd"}
     decay : float
         Weight decay of the rows a batch touches.
@@ -73,16 +77,12 @@ class DXML(Ranker):
     keep : float
         Chance of a feature to stay in input dropout.
     idf : bool, optional
-        Weigh features by how rare they are; by default done where all values of X are the same, as of binary features.
-    n_neighbours : int, optional
-        k, chosen on held-out points by default.
-    sharpness : float, optional
-        A neighbour weighs exp(sharpness · cosine); 0 is a plain average. Chosen on held-out points by default.
-    partitioned : bool, optional
-        Look for neighbours in the nearest partitions, or among all points. By default in partitions where points are
-        many.
+        Weigh features by how rare they are; by default done where they are binary.
+    n_neighbours, sharpness, feature_weight, label_weight : optional
+        See :class:`longtail.neural.neighbours.Vote`; chosen on held-out points by default.
     n_partitions : int, optional
-        m of §3.4; by default the square root of the number of points.
+        m of §3.4, 1 to look for neighbours among all points; by default the square root of the number of points where
+        there are many, else 1.
     n_probe : int, optional
         Partitions to open; by default as many as find `recall` of the neighbours of held-out points.
     recall : float
@@ -106,7 +106,6 @@ class DXML(Ranker):
         Loss, and precision on held-out points, after each epoch.
     neighbours_ : Neighbours
         Training points in the space of label vectors under search, and how they vote.
-    label_vectors_ : array, (L, n_networks · dim)
     edges_ : csr_array, (L, L)
         The heaviest edges of the label graph.
     """
@@ -114,46 +113,21 @@ class DXML(Ranker):
     kind: ClassVar[str] = "dxml"
     history_: list[dict[str, float]]
     neighbours_: Neighbours
-    label_vectors_: np.ndarray
     edges_: csr_array
     networks_: list[Arrays]
     idf_: np.ndarray | None
 
     def __init__(
-        self,
-        dim: int | None = None,
-        hidden: int | None = None,
-        relu: bool = True,
-        weighted: bool = True,
-        hierarchy: Any = None,
-        n_walks: int = 10,
-        walk_length: int = 30,
-        window: int = 5,
-        skip_gram: str = "kernel",
-        n_networks: int = 3,
-        epochs: int = 20,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        schedule: str = "linear",
-        patience: int = 5,
-        optimizer: str = "adam",
-        decay: float = 0.0,
-        dropout: float = 0.2,
-        keep: float = 0.8,
-        idf: bool | None = None,
-        n_neighbours: int | None = None,
-        sharpness: float | None = None,
-        partitioned: bool | None = None,
-        n_partitions: int | None = None,
-        n_probe: int | None = None,
-        recall: float = 0.98,
-        validation_fraction: float = 0.1,
-        cache: str | None = None,
-        checkpoint: str | None = None,
-        preset: str | None = None,
-        n_jobs: int | None = None,
-        random_state: int = 0,
-    ) -> None:
+        self, dim: int = 100, hidden: int = 256, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
+        n_walks: int | None = None, walk_length: int = 30, window: int = 2, skip_gram: str = "kernel",
+        whiten: bool = True, n_networks: int = 3, epochs: int = 15, batch_size: int | None = None,
+        learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
+        decay: float = 0.0, dropout: float = 0.2, keep: float = 0.8, idf: bool | None = None,
+        n_neighbours: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
+        label_weight: float | None = None, n_partitions: int | None = None, n_probe: int | None = None,
+        recall: float = 0.98, validation_fraction: float = 0.1, cache: str | None = None,
+        checkpoint: str | None = None, preset: str | None = None, n_jobs: int | None = None, random_state: int = 0,
+    ) -> None:  # fmt: skip
         self.dim = dim
         self.hidden = hidden
         self.relu = relu
@@ -163,6 +137,7 @@ class DXML(Ranker):
         self.walk_length = walk_length
         self.window = window
         self.skip_gram = skip_gram
+        self.whiten = whiten
         self.n_networks = n_networks
         self.epochs = epochs
         self.batch_size = batch_size
@@ -176,7 +151,8 @@ class DXML(Ranker):
         self.idf = idf
         self.n_neighbours = n_neighbours
         self.sharpness = sharpness
-        self.partitioned = partitioned
+        self.feature_weight = feature_weight
+        self.label_weight = label_weight
         self.n_partitions = n_partitions
         self.n_probe = n_probe
         self.recall = recall
@@ -199,20 +175,17 @@ class DXML(Ranker):
             raise SettingsError(f"preset is {self.preset!r}; choose paper, or none")
         if self._set("optimizer") not in KINDS:
             raise SettingsError(f"optimizer is {self.optimizer!r}; choose one of {', '.join(KINDS)}")
-        whole = ("dim", "hidden", "n_walks", "walk_length", "window", "n_networks", "n_neighbours", "n_partitions")
-        for name in (*whole, "n_probe"):
-            value, optional = getattr(self, name), self._defaults()[name] is None
-            if not (value is None and optional) and (not isinstance(value, int | np.integer) or value < 1):
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
-        for name in ("decay", "sharpness"):
-            if (value := getattr(self, name)) is not None and not value >= 0:
-                raise SettingsError(f"{name} is {value!r}; give 0 or a number above it")
-        for name in ("keep", "recall"):
-            if not 0 < getattr(self, name) <= 1:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; give a number above 0, up to 1")
-        for name in ("dropout", "validation_fraction"):
-            if not 0 <= getattr(self, name) < 1:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0, or a number below 1")
+        whole = ("hidden", "n_networks", "n_neighbours", "n_partitions", "n_probe")
+        for names, fits, rule in (
+            (whole, lambda v: isinstance(v, int | np.integer) and v >= 1, "a whole number from 1"),
+            (("decay", "sharpness", "feature_weight", "label_weight"), lambda v: v >= 0, "0 or a number above it"),
+            (("keep", "recall"), lambda v: 0 < v <= 1, "a number above 0, up to 1"),
+            (("dropout", "validation_fraction"), lambda v: 0 <= v < 1, "0, or a number below 1"),
+        ):
+            for name in names:
+                value = getattr(self, name)
+                if not (value is None and self._defaults()[name] is None) and not fits(value):
+                    raise SettingsError(f"{name} is {value!r}; give {rule}")
         self._walk_settings(1, 0).check()
 
     def _fit(
@@ -225,27 +198,21 @@ class DXML(Ranker):
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, *(validation or ()))
         some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels is nobody's neighbour
-        rows, held_rows = self._hold_out(Y, some, validation)
+        share = 0.0 if validation is not None else min(self.validation_fraction, 2000 / len(some))
+        rows, held_rows = (some[part] for part in split(Y[some], share, self.random_state))
         self._check_memory(X, Y)
-        self.idf_ = self._weights(X)
+        idf = self._set("idf")
+        self.idf_ = rarity(X) if idf or (idf is None and looks_binary(X)) else None
         X = self._weighed(X)
-        graph = self._graph(Y)
-        self.edges_ = strongest(graph, _EDGES)
-        vectors = self._vectors(graph)
-        held = validation if validation is not None else (X[held_rows], Y[held_rows])
-        if validation is not None:
-            held = self._weighed(held[0]), held[1]
+        vectors = self._label_vectors(Y)
+        held = (X[held_rows], Y[held_rows]) if validation is None else (self._weighed(validation[0]), validation[1])
         held = _with_labels(*held)
 
-        rng = np.random.default_rng(self.random_state)
-        networks = [RegressionNetwork(X.shape[1], part.shape[1], self._network_settings(), rng) for part in vectors]
-        learner = RegressionLearner(networks, vectors, X, rows, Y[rows], held, self._set("keep"))
-        self.history_ = train(learner, len(rows), loop, identity)
-        self.networks_ = [network.tables for network in networks]
-        self.label_vectors_ = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
-        self.neighbours_ = self._settle(X[rows], Y[rows], held)
+        self.history_ = []
+        self._train(X, rows, Y[rows], vectors, held, loop, identity)
+        self.neighbours_ = self._settle(X[rows], Y[rows], vectors, held)
         if len(held_rows):
-            self.neighbours_.add(self._embed(X[held_rows]), Y[held_rows])
+            self.neighbours_.add(self._embed(X[held_rows]), Y[held_rows], X[held_rows])
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again (§4.2).
@@ -273,43 +240,45 @@ class DXML(Ranker):
                 remedy="Keep the old columns in their places and append new ones",
             )
         X, Y = _with_labels(self._weighed(X), Y) or (X[:0], Y[:0])
-        self._grow(X, Y)
+        if Y.shape[1] > self.n_labels_:
+            means = unit(csr_array(Y.T)[self.n_labels_ :] @ self._embed(X))
+            self.neighbours_.vectors = np.concatenate([self.neighbours_.vectors, means])
+            self.edges_ = widened(self.edges_, Y.shape[1])
+            self.n_labels_ = Y.shape[1]
         if epochs:
             loop = self._loop(X.shape[0], epochs)
             loop = replace(loop, rate=loop.rate / 10, checkpoint=None, seed=self.random_state + 1)
-            rng = np.random.default_rng([self.random_state, len(self.history_)])
-            vectors = np.split(self.label_vectors_, len(self.networks_), axis=1)
-            vectors = [np.ascontiguousarray(part * np.float32(np.sqrt(len(vectors)))) for part in vectors]
-            networks = [RegressionNetwork(X.shape[1], part.shape[1], self._network_settings(), rng) for part in vectors]
-            for network, tables in zip(networks, self.networks_, strict=True):
-                for name, table in network.tables.items():
-                    table[...] = tables[name]
-            learner = RegressionLearner(networks, vectors, X, np.arange(len(Y.indptr) - 1), Y, None, self._set("keep"))
-            self.history_ = self.history_ + train(learner, X.shape[0], loop)
-            self.networks_ = [network.tables for network in networks]
-        self.neighbours_.add(self._embed(X), Y)
+            vectors = [unit(part) for part in np.split(self.neighbours_.vectors, len(self.networks_), axis=1)]
+            self._train(X, np.arange(X.shape[0]), Y, vectors, None, loop, tables=self.networks_)
+        self.neighbours_.add(self._embed(X), Y, X)
         return self
 
-    def _grow(self, X: csr_array, Y: csr_array) -> None:
-        """Make room for new labels, whose vectors are the means of their points."""
-        known, n_labels = self.n_labels_, Y.shape[1]
-        if n_labels > known:
-            means = unit(csr_array(Y.T)[known:] @ self._embed(X))
-            self.label_vectors_ = np.concatenate([self.label_vectors_, means])
-            edges = self.edges_
-            indptr = np.concatenate([edges.indptr, np.full(n_labels - known, edges.indptr[-1], edges.indptr.dtype)])
-            self.edges_ = csr_array((edges.data, edges.indices, indptr), shape=(n_labels, n_labels))
-            self.n_labels_ = n_labels
+    def _train(
+        self, X: csr_array, rows: np.ndarray, Y: csr_array, vectors: list[np.ndarray],
+        held: tuple[csr_array, csr_array] | None, loop: LoopSettings, identity: str = "",
+        tables: list[Arrays] | None = None,
+    ) -> None:  # fmt: skip
+        """Train networks towards these label vectors, from `tables` on where given."""
+        rng = np.random.default_rng([self.random_state, len(self.history_)])
+        networks = [RegressionNetwork(X.shape[1], self.dim, self._network_settings(), rng) for _ in vectors]
+        for network, table in zip(networks, tables or [], strict=False):
+            network.adopt(table)
+        learner = RegressionLearner(networks, vectors, X, rows, Y, held, self._set("keep"))
+        self.history_ = self.history_ + train(learner, len(rows), loop, identity)
+        self.networks_ = [network.tables for network in networks]
 
-    def _settle(self, X: csr_array, Y: csr_array, held: tuple[csr_array, csr_array] | None) -> Neighbours:
+    def _settle(
+        self, X: csr_array, Y: csr_array, vectors: list[np.ndarray], held: tuple[csr_array, csr_array] | None
+    ) -> Neighbours:
         """The training points under search."""
         return Neighbours.settle(
             self._embed(X),
             Y,
-            None if held is None else (self._embed(held[0]), held[1]),
-            self.n_neighbours,
-            self._set("sharpness"),
-            {None: "auto", True: "ivf", False: "exact"}[self.partitioned],
+            np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors))),
+            X,
+            None if held is None else (self._embed(held[0]), held[1], held[0]),
+            {name: self._set(name) for name in GRID},
+            "auto" if self.n_partitions is None else "ivf" if self.n_partitions > 1 else "exact",
             self.n_jobs,
             n_partitions=self.n_partitions,
             n_probe=self._set("n_probe"),
@@ -317,36 +286,35 @@ class DXML(Ranker):
             random_state=self.random_state,
         )
 
-    def _graph(self, Y: csr_array) -> csr_array:
-        if self.hierarchy is not None:
-            return edge_graph(self.hierarchy, Y.shape[1], weighted=self._set("weighted"))
-        return cooccurrence_graph(Y, self._set("weighted"))
-
     def _walk_settings(self, n_labels: int, member: int) -> WalkSettings:
         return WalkSettings(
-            dim=self.dim or (100 if n_labels <= _SMALL else 300),
-            n_walks=self._set("n_walks"),
-            length=self._set("walk_length"),
-            window=self.window,
+            dim=self.dim,
+            n_walks=self._set("n_walks") or max(10, -(-_WALKS // n_labels)),
+            length=self.walk_length,
+            window=self._set("window"),
             skip_gram=self.skip_gram,
+            whiten=self._set("whiten"),
             seed=self.random_state + 1000 * member,
         )
 
-    def _vectors(self, graph: csr_array) -> list[np.ndarray]:
-        """Label vectors of each network, from walks of its own."""
-        n_labels = graph.shape[0]
-        return [
-            label_vectors(graph, self._walk_settings(n_labels, member), self.cache, self.n_jobs)
-            for member in range(self._set("n_networks"))
-        ]
+    def _label_vectors(self, Y: csr_array) -> list[np.ndarray]:
+        """Label vectors of each network, from walks of its own on one graph."""
+        if self.hierarchy is None:
+            graph = cooccurrence_graph(Y, self._set("weighted"))
+        else:
+            graph = edge_graph(self.hierarchy, Y.shape[1], weighted=self._set("weighted"))
+        self.edges_ = strongest(graph, _EDGES)
+        settings = [self._walk_settings(graph.shape[0], member) for member in range(self._set("n_networks"))]
+        jobs = self.n_jobs if len(settings) == 1 else 1  # several are learnt at once, each on a thread of its own
+        return pool.run(lambda one: label_vectors(graph, one, self.cache, jobs), settings, self.n_jobs)
 
     def _loop(self, n_points: int, epochs: int) -> LoopSettings:
         size = self.batch_size
         if size is None:
-            size = int(np.clip(2 ** round(np.log2(max(1, n_points) / 100)), 32, 512))
+            size = int(np.clip(2 ** round(np.log2(max(1, n_points) / 40)), 32, 256))
         rate = self._set("learning_rate")
         if rate is None:
-            rate = 0.004 * float(np.sqrt(size / 512)) if size > 0 else 1.0
+            rate = 0.006 * float(np.sqrt(size / 256)) if size > 0 else 1.0
         settings = LoopSettings(
             epochs, size, rate, self._set("schedule"), 0.0, self.patience, self.random_state, self.checkpoint
         )
@@ -355,40 +323,16 @@ class DXML(Ranker):
 
     def _network_settings(self) -> RegressionSettings:
         return RegressionSettings(
-            self.hidden or (256 if self.n_labels_ <= _SMALL else 512),
-            self.relu,
-            self._set("dropout"),
-            self._set("optimizer"),
-            self._set("decay"),
-            self.n_jobs,
+            self.hidden, self.relu, self._set("dropout"), self._set("optimizer"), self._set("decay"), self.n_jobs
         )
 
     def _check_memory(self, X: csr_array, Y: csr_array) -> None:
         n_networks = self._set("n_networks")
-        width = n_networks * self._walk_settings(Y.shape[1], 0).dim
+        width = n_networks * self.dim
         needed = n_networks * RegressionNetwork.bytes_needed(X.shape[1], self._network_settings())
         needed += 4 * width * (2 * X.shape[0] + 2 * Y.shape[1])  # points under search, and label vectors
         needed += 24 * pairs_at_most(Y) if self.hierarchy is None else 0
         memory.require(needed, "DXML", "Lower hidden or n_networks, or use fewer features (max_features, min_df).")
-
-    def _hold_out(
-        self, Y: csr_array, some: np.ndarray, validation: tuple[csr_array, csr_array] | None
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on, and rows to choose on."""
-        if validation is not None or self.validation_fraction == 0:
-            return some, some[:0]
-        train_rows, held_rows = split(Y[some], min(self.validation_fraction, 2000 / len(some)), self.random_state)
-        return some[train_rows], some[held_rows]
-
-    def _weights(self, X: csr_array) -> np.ndarray | None:
-        """Weight of each feature by its rarity, where wanted."""
-        wanted = self._set("idf")
-        if wanted is None:
-            wanted = X.nnz > 0 and bool((X.data == X.data[0]).all())
-        if not wanted:
-            return None
-        met = np.bincount(X.indices, minlength=X.shape[1])
-        return (np.log((1 + X.shape[0]) / (1 + met)) + 1).astype(np.float32)
 
     def _weighed(self, X: csr_array) -> csr_array:
         if self.idf_ is None:
@@ -401,7 +345,8 @@ class DXML(Ranker):
         return embed(self.networks_, X.indptr, X.indices, X.data, self.relu, self.n_jobs)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.neighbours_.rank(self._embed(self._weighed(X)), k, self.n_jobs)
+        X = self._weighed(X)
+        return self.neighbours_.rank(self._embed(X), X, k, self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
@@ -409,26 +354,16 @@ class DXML(Ranker):
         if self.idf_ is not None:
             values = values * self.idf_[indices]
         bounds = np.array([0, len(indices)], np.int32)
-        return self.neighbours_.rank_one(embed(self.networks_, bounds, indices, values, self.relu, 1)[0], k)
+        point = embed(self.networks_, bounds, indices, values, self.relu, 1)[0]
+        return self.neighbours_.rank_one(point, indices, values, k)
 
     def near_labels(self, label: int, k: int = 10) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Labels near one label: by the heaviest edges of the graph, and by the cosine of vectors.
-
-        Returns
-        -------
-        dict
-            ``graph``: labels and weights; ``vectors``: labels and cosines; the nearest first.
-        """
+        """Labels near one: ``graph``, with weights of edges, and ``vectors``, with cosines; the nearest first."""
         if not 0 <= label < self.n_labels_:
             raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
-        edges = slice(self.edges_.indptr[label], min(self.edges_.indptr[label + 1], self.edges_.indptr[label] + k))
-        index = make_index(self.label_vectors_, "cosine", "exact")
-        ids, cosines = index.search_one(self.label_vectors_[label], k + 1)
-        other = ids != label
-        return {
-            "graph": (self.edges_.indices[edges], self.edges_.data[edges]),
-            "vectors": (ids[other][:k], cosines[other][:k]),
-        }
+        part = slice(*self.edges_.indptr[label : label + 2])
+        edges = self.edges_.indices[part][:k], self.edges_.data[part][:k]
+        return {"graph": edges, "vectors": self.neighbours_.near_labels(label, k)}
 
     # Keeping -----------------------------------------------------------------------------------------------------
 
@@ -437,17 +372,16 @@ class DXML(Ranker):
         for at, tables in enumerate(self.networks_):
             arrays |= {f"network{at}_{name}": table for name, table in tables.items()}
         arrays |= {f"edges_{name}": getattr(self.edges_, name) for name in ("data", "indices", "indptr")}
-        arrays["label_vectors"] = self.label_vectors_
         if self.idf_ is not None:
             arrays["idf"] = self.idf_
         return {"history": self.history_, "n_networks": len(self.networks_), **facts}, arrays, {}
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.history_ = facts["history"]
-        self.neighbours_ = Neighbours.from_arrays(facts, arrays, self.n_labels_)
+        self.neighbours_ = Neighbours.from_arrays(facts, arrays, self.n_labels_, self.n_features_in_)
         names = ("W1", "b1", "W2", "b2")
         self.networks_ = [{name: arrays[f"network{at}_{name}"] for name in names} for at in range(facts["n_networks"])]
-        self.label_vectors_, self.idf_ = arrays["label_vectors"], arrays.get("idf")
+        self.idf_ = arrays.get("idf")
         edges = tuple(arrays[f"edges_{name}"] for name in ("data", "indices", "indptr"))
         self.edges_ = csr_array(edges, shape=(self.n_labels_, self.n_labels_))
 

@@ -1,164 +1,250 @@
 """What the nearest points say: points under search with their labels, whose neighbours vote (DXML §3.4 and Alg. 2).
 
-How many neighbours vote, how they weigh, and how many partitions are opened for them is chosen on held-out points.
+The paper finds k neighbours in the space of label vectors and averages their labels. Here neighbours weigh by how near
+they are, and two things are added that the space has lost on the way: how alike a neighbour's own features are, and how
+near a label's vector lies to the point. How much of each, and how many neighbours vote, is chosen on held-out points.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from longtail.index import Index, from_arrays, make_index
+from longtail.index.base import frozen
 from longtail.kernels import pool
-from longtail.kernels import vote as voting
+from longtail.kernels import vote as kernels
 from longtail.metrics import evaluate
 
-COUNTS = (5, 10, 15, 20, 30, 40, 60, 80, 120)  # neighbours to choose from
-SHARPNESSES = (0.0, 4.0, 8.0, 12.0, 16.0, 24.0, 32.0)
 _BELOW_ONE, _ABOVE_ZERO = np.float32(1 - 2**-23), np.float32(1e-30)
 
 
 @dataclass(frozen=True)
 class Vote:
-    """How neighbours vote: so many of them, weighing exp(sharpness * cosine); 0 is the paper's plain average."""
+    """How neighbours vote.
+
+    Parameters
+    ----------
+    n_neighbours : int
+        How many.
+    sharpness : float
+        A neighbour weighs exp(sharpness * nearness); 0 is the paper's plain average.
+    feature_weight : float
+        Nearness is the cosine in the space of label vectors, and so much of the cosine of features. Twice as many
+        neighbours are looked for then, and the nearest by both vote.
+    label_weight : float
+        A label's share of the vote is multiplied by exp(label_weight * cosine of its vector and the point).
+    """
 
     n_neighbours: int = 30
     sharpness: float = 12.0
+    feature_weight: float = 1.0
+    label_weight: float = 2.0
 
-    def __call__(
-        self, ids: np.ndarray, nearness: np.ndarray, Y: csr_array, k: int, n_jobs: int | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Labels and shares of the vote (N, k), the best first, and how many there are of them (N,).
-
-        ids, nearness : (N, m), the nearest first, -1 for none; Y : labels of what the ids number.
-        """
-        n = len(ids)
-        labels, scores = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32)
-        counts = np.zeros(n, np.int64)
-
-        def work(block: tuple[int, int]) -> None:
-            voting.vote(
-                ids, nearness, np.float32(self.sharpness), Y.indptr, Y.indices, Y.shape[1], self.n_neighbours, k,
-                *block, labels, scores, counts,
-            )  # fmt: skip
-
-        jobs = 1 if n < 64 else n_jobs
-        pool.run(work, pool.blocks(n, jobs, 64), jobs)
-        return labels, np.clip(scores, _ABOVE_ZERO, _BELOW_ONE), counts
+    @property
+    def asked(self) -> int:
+        """Neighbours to look for."""
+        return self.n_neighbours * (2 if self.feature_weight > 0 else 1)
 
 
-def as_scores(labels: np.ndarray, scores: np.ndarray, counts: np.ndarray, n_labels: int) -> csr_array:
-    """What a vote found, as a sparse matrix."""
-    keep = np.arange(labels.shape[1]) < counts[:, None]
-    indptr = np.concatenate([[0], np.cumsum(counts)])
-    indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
-    return csr_array((scores[keep], labels[keep], indptr), shape=(len(labels), n_labels))
-
-
-def choose(
-    ids: np.ndarray,
-    nearness: np.ndarray,
-    Y: csr_array,
-    held: csr_array,
-    n_neighbours: int | None = None,
-    sharpness: float | None = None,
-    n_jobs: int | None = None,
-) -> tuple[Vote, list[dict[str, float]]]:
-    """The vote that ranks labels of held-out points best, by the mean of nDCG at 1, 3 and 5; and all that were tried.
-
-    ids, nearness : neighbours of the held-out points; Y, held : labels of the neighbours and of the held-out points.
-    What is given is not chosen.
-    """
-    most = ids.shape[1]
-    counts = [n_neighbours] if n_neighbours is not None else [n for n in COUNTS if n <= most] or [most]
-    sharpnesses = [sharpness] if sharpness is not None else list(SHARPNESSES)
-    tried, best, best_value = [], Vote(counts[0], sharpnesses[0]), -1.0
-    for n in counts:
-        for sharp in sharpnesses:
-            vote = Vote(n, sharp)
-            scores = as_scores(*vote(ids, nearness, Y, min(5, Y.shape[1]), n_jobs), Y.shape[1])
-            found = evaluate(held, scores, train_Y=Y, ks=(1, 3, 5))
-            value = (found["nDCG@1"] + found["nDCG@3"] + found["nDCG@5"]) / 3
-            tried.append({"n_neighbours": n, "sharpness": sharp, "nDCG": value})
-            if value > best_value:
-                best, best_value = vote, value
-    return best, tried
+PLAIN = Vote(30, 12.0, 0.0, 0.0)
+GRID: dict[str, tuple[float, ...]] = {  # what is chosen from
+    "n_neighbours": (10, 20, 40, 60, 100),
+    "sharpness": (0.0, 4.0, 8.0, 12.0, 16.0, 24.0),
+    "feature_weight": (0.0, 0.5, 1.0, 2.0),
+    "label_weight": (0.0, 1.5, 3.0, 5.0),
+}
 
 
 @dataclass
 class Neighbours:
-    """Points under search, of length 1, with their labels and how they vote."""
+    """Points of length 1 under search, with their labels and how they vote."""
 
     index: Index
     labels: csr_array  # (points, L)
+    vectors: np.ndarray  # (L, d), of the labels
     vote: Vote
+    features: csr_array | None = None  # (points, D), of length 1; None where the vote needs none
     tried: list[dict[str, float]] = field(default_factory=list)  # what the vote was chosen from
+
+    # Making ------------------------------------------------------------------------------------------------------
 
     @classmethod
     def settle(
         cls,
         points: np.ndarray,
         labels: csr_array,
-        held: tuple[np.ndarray, csr_array] | None,
-        n_neighbours: int | None = None,
-        sharpness: float | None = None,
+        vectors: np.ndarray,
+        features: csr_array,
+        held: tuple[np.ndarray, csr_array, csr_array] | None,
+        given: dict[str, float | None],
         kind: str = "auto",
         n_jobs: int | None = None,
         **partitions: Any,
     ) -> Neighbours:
-        """Put points under search and choose, on held-out points and their labels, what is not given.
+        """Put points under search and choose how they vote.
 
-        kind, **partitions : of :func:`longtail.index.make_index`; partitions are opened as far as `recall` of the
-        neighbours that vote needs.
+        Parameters
+        ----------
+        points, labels, vectors, features
+            See the class; features of any length.
+        held : tuple of (points, labels, features), optional
+            Held-out points to choose on.
+        given : dict
+            Settings of the vote that are not to be chosen; None for those that are.
+        kind, **partitions
+            Of :func:`longtail.index.make_index`; partitions are opened as far as `recall` of the neighbours that are
+            asked for needs.
         """
-        usual = Vote()
-        vote = Vote(n_neighbours or usual.n_neighbours, usual.sharpness if sharpness is None else sharpness)
-        tried: list[dict[str, float]] = []
+        given = {name: value for name, value in given.items() if value is not None}
+        features = of_length_1(features)
+        made = cls(make_index(points, "ip", "exact"), labels, vectors, replace(Vote(), **given), features)
         if held is not None:
-            exact = make_index(points, "ip", "exact")
-            ids, nearness = exact.search(held[0], min(n_neighbours or COUNTS[-1], len(exact)), n_jobs=n_jobs)
-            vote, tried = choose(ids, nearness, labels, held[1], n_neighbours, sharpness, n_jobs)
+            made._choose(*held, given, n_jobs)
+        if made.vote.feature_weight == 0:
+            made.features = None
         if kind != "exact":
-            partitions |= {"recall_k": vote.n_neighbours, "queries": held and held[0], "n_jobs": n_jobs}
-        return cls(make_index(points, "ip", kind, **(partitions if kind != "exact" else {})), labels, vote, tried)
+            partitions |= {"recall_k": made.vote.asked, "queries": held and held[0], "n_jobs": n_jobs}
+            made.index = make_index(points, "ip", kind, **partitions)
+        return made
 
-    def add(self, points: np.ndarray, labels: csr_array) -> None:
+    def _choose(
+        self, points: np.ndarray, labels: csr_array, features: csr_array, given: dict[str, Any], n_jobs: int | None
+    ) -> None:
+        """Choose the vote that ranks labels of held-out points best, by the mean of nDCG at 1, 3 and 5.
+
+        Settings are chosen in turn, twice round, each with the others as they are: a full grid would find little more.
+        """
+        most = 2 * int(max([*GRID["n_neighbours"], given.get("n_neighbours", 1)]))
+        found = self.index.search(points, min(most, len(self.index)), n_jobs=n_jobs)
+        known: dict[Vote, float] = {}
+
+        def value(vote: Vote) -> float:
+            if vote not in known:
+                self.vote = vote
+                scores = self._counted(points, features, found[0], found[1], min(5, labels.shape[1]), n_jobs)
+                figures = evaluate(labels, scores, train_Y=self.labels, ks=(1, 3, 5))
+                known[vote] = (figures["nDCG@1"] + figures["nDCG@3"] + figures["nDCG@5"]) / 3
+            return known[vote]
+
+        best = self.vote
+        for _ in range(2):
+            for name, values in GRID.items():
+                if name not in given:
+                    best = max([best, *(replace(best, **{name: value}) for value in values)], key=value)
+        self.vote = best
+        self.tried = [asdict(vote) | {"nDCG": figure} for vote, figure in known.items()]
+
+    def add(self, points: np.ndarray, labels: csr_array, features: csr_array) -> None:
         """More points, which may have labels beyond those known."""
         old = self.labels
         old = csr_array((old.data, old.indices, old.indptr), shape=(old.shape[0], labels.shape[1]))
         self.index.add(points)
         self.labels = csr_array(vstack([old, labels], format="csr"))
+        if self.features is not None:
+            self.features = csr_array(vstack([self.features, of_length_1(features)], format="csr"))
 
-    def rank(self, points: np.ndarray, k: int, n_jobs: int | None = None) -> csr_array:
-        """The k best labels of each point and their shares of the vote."""
+    # Asking ------------------------------------------------------------------------------------------------------
+
+    def rank(self, points: np.ndarray, features: csr_array, k: int, n_jobs: int | None = None) -> csr_array:
+        """The k best labels of each point and their scores."""
         ids, nearness = self.index.search(points, self._asked(), n_jobs=n_jobs)
-        return as_scores(*self.vote(ids, nearness, self.labels, k, n_jobs), self.labels.shape[1])
+        return self._counted(points, features, ids, nearness, k, n_jobs)
 
-    def rank_one(self, point: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same for one point, on this thread: labels and shares."""
+    def rank_one(
+        self, point: np.ndarray, indices: np.ndarray, values: np.ndarray, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same for one point, on this thread: labels and scores."""
         ids, nearness = self.index.search_one(point, self._asked())
-        labels, scores, counts = self.vote(ids[None], nearness[None], self.labels, k, 1)
+        bounds = np.array([0, len(indices)], np.int32)
+        labels, scores, counts = self._count(point[None], (bounds, indices, values), ids[None], nearness[None], k, 1)
         return labels[0, : counts[0]], scores[0, : counts[0]]
 
+    def near_labels(self, label: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k labels whose vectors lie nearest to that of one, and their cosines."""
+        ids, cosines = make_index(self.vectors, "cosine", "exact").search_one(self.vectors[label], k + 1)
+        return ids[ids != label][:k], cosines[ids != label][:k]
+
     def _asked(self) -> int:
-        return min(self.vote.n_neighbours, len(self.index))
+        return min(self.vote.asked, len(self.index))
+
+    def _counted(
+        self, points: np.ndarray, features: csr_array, ids: np.ndarray, nearness: np.ndarray, k: int, n_jobs: int | None
+    ) -> csr_array:
+        """The vote of these neighbours as a sparse matrix."""
+        X = (features.indptr, features.indices, features.data)
+        labels, scores, counts = self._count(points, X, ids, nearness, k, n_jobs)
+        keep = np.arange(k) < counts[:, None]
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
+        return csr_array((scores[keep], labels[keep], indptr), shape=(len(points), self.labels.shape[1]))
+
+    def _count(
+        self,
+        points: np.ndarray,
+        X: tuple[np.ndarray, np.ndarray, np.ndarray],
+        ids: np.ndarray,
+        nearness: np.ndarray,
+        k: int,
+        n_jobs: int | None,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Labels and scores (N, k), and how many there are of them (N,)."""
+        vote, n = self.vote, len(points)
+        ids, nearness = (np.array(part[:, : vote.asked]) for part in (ids, nearness))
+        labels, scores = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32)
+        counts = np.zeros(n, np.int64)
+        own = self.features
+        Y, vectors, points = (self.labels.indptr, self.labels.indices), frozen(self.vectors), frozen(points)
+
+        def work(block: tuple[int, int]) -> None:
+            if vote.feature_weight > 0 and own is not None:
+                kernels.add_feature_cosines(
+                    ids, nearness, *map(frozen, X), frozen(own.indptr), frozen(own.indices), frozen(own.data),
+                    own.shape[1], vote.feature_weight, *block,
+                )  # fmt: skip
+            kernels.vote(
+                ids, nearness, np.float32(vote.sharpness), *map(frozen, Y), points, vectors,
+                np.float32(vote.label_weight), vote.n_neighbours, k, *block, labels, scores, counts,
+            )  # fmt: skip
+
+        jobs = 1 if n < 64 else n_jobs
+        pool.run(work, pool.blocks(n, jobs, 64), jobs)
+        return labels, np.clip(scores, _ABOVE_ZERO, _BELOW_ONE), counts
+
+    # Keeping -----------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """JSON values, and arrays, to store."""
         index, arrays = self.index.to_arrays()
         held = {f"index_{name}": array for name, array in arrays.items()}
         held |= {"labels_indptr": self.labels.indptr, "labels_indices": self.labels.indices}
-        vote = [self.vote.n_neighbours, self.vote.sharpness]
-        return {"index": index, "vote": vote, "tried": self.tried}, held
+        held["label_vectors"] = self.vectors
+        if self.features is not None:
+            held |= {f"features_{name}": getattr(self.features, name) for name in ("data", "indices", "indptr")}
+        return {"index": index, "vote": asdict(self.vote), "tried": self.tried}, held
 
     @classmethod
-    def from_arrays(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray], n_labels: int) -> Neighbours:
+    def from_arrays(
+        cls, meta: dict[str, Any], arrays: dict[str, np.ndarray], n_labels: int, n_features: int
+    ) -> Neighbours:
         """What :meth:`to_arrays` took apart; arrays may be memory-mapped."""
         own = {name.removeprefix("index_"): array for name, array in arrays.items() if name.startswith("index_")}
         index = from_arrays(meta["index"], own)
-        indices = arrays["labels_indices"]
-        labels = (np.ones(len(indices), np.float32), indices, arrays["labels_indptr"])
-        return cls(index, csr_array(labels, shape=(len(index), n_labels)), Vote(*meta["vote"]), meta["tried"])
+        indices, indptr = arrays["labels_indices"], arrays["labels_indptr"]
+        labels = csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(index), n_labels))
+        features = None
+        if "features_data" in arrays:
+            parts = tuple(arrays[f"features_{name}"] for name in ("data", "indices", "indptr"))
+            features = csr_array(parts, shape=(len(index), n_features))
+        return cls(index, labels, arrays["label_vectors"], Vote(**meta["vote"]), features, meta["tried"])
+
+
+def of_length_1(X: csr_array) -> csr_array:
+    """Rows scaled to length 1; an empty row stays."""
+    square = np.add.reduceat(np.append(X.data.astype(np.float64) ** 2, 0.0), X.indptr[:-1])
+    scale = np.where((np.diff(X.indptr) > 0) & (square > 0), 1 / np.sqrt(np.maximum(square, 1e-300)), 0.0)
+    data = X.data * np.repeat(scale, np.diff(X.indptr)).astype(np.float32)
+    return csr_array((data, X.indices, X.indptr), shape=X.shape)

@@ -22,7 +22,7 @@ from longtail.kernels import rows as kernels
 from longtail.kernels import vote as predicting
 from longtail.metrics import evaluate
 from longtail.neural.batch import Points, points
-from longtail.neural.neighbours import Neighbours, Vote
+from longtail.neural.neighbours import PLAIN, Neighbours
 from longtail.neural.optimizers import RowOptimizer
 
 _TINY = np.float32(1e-12)
@@ -144,6 +144,11 @@ class RegressionNetwork:
         for name, optimizer in self.optimizers.items():
             optimizer.restore(name, arrays)
 
+    def adopt(self, tables: Arrays) -> None:
+        """Go on from these tables, with optimisers that start anew."""
+        for name, table in self.tables.items():
+            table[...] = tables[name]
+
     @staticmethod
     def bytes_needed(n_features: int, settings: RegressionSettings) -> int:
         """Memory of training: tables, their optimisers and the best tables so far."""
@@ -191,8 +196,6 @@ class RegressionLearner:
         Held-out points with labels.
     keep : float
         Chance of a feature to stay in input dropout.
-    vote : Vote
-        With which held-out points are followed.
     """
 
     def __init__(
@@ -204,10 +207,9 @@ class RegressionLearner:
         Y: csr_array,
         validation: tuple[csr_array, csr_array] | None,
         keep: float = 1.0,
-        vote: Vote | None = None,
     ) -> None:
         self.networks, self.vectors, self.X, self.rows, self.Y = networks, vectors, X, rows, Y
-        self.keep, self.vote = keep, vote or Vote()
+        self.keep = keep
         self.validation = None
         self._features, self._labels = np.full(X.shape[1], -1, np.int32), np.full(Y.shape[1], -1, np.int32)
         if validation is not None:
@@ -240,8 +242,10 @@ class RegressionLearner:
         if self.validation is None:
             return {}
         X, Y = self._compared
-        near = Neighbours(make_index(self._embed(X), "ip", "exact"), Y, self.vote)
-        scores = near.rank(self._embed(self.validation[0]), min(5, Y.shape[1]))
+        nothing = np.zeros((Y.shape[1], 1), np.float32)  # no label vectors: neighbours alone are followed
+        near = Neighbours(make_index(self._embed(X), "ip", "exact"), Y, nothing, PLAIN)
+        held = self.validation[0]
+        scores = near.rank(self._embed(held), held, min(5, Y.shape[1]))
         found = evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5))
         figures = {f"validation_{name}": found[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
         return figures | {"monitor": found["nDCG@5"]}

@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_measures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"epochs": 2, "dim": 16, "hidden": 16, "n_networks": 1, "partitioned": True}
+    small = {"epochs": 2, "dim": 16, "hidden": 16, "n_networks": 1, "n_partitions": 20}
     row = dxml.measure(folder, small, 0)
     assert 0 < row["P@5"] <= row["P@1"] <= 100
     assert row["recall"] > 0.9

@@ -48,7 +48,7 @@ def test_what_cannot_be_shown_says_why(run: Run, table: Path, here: Path, monkey
 
 
 def test_a_ranker_without_names_goes_by_numbers(run: Run, here: Path) -> None:
-    X, Y, _ = toy()
+    X, _, _ = toy()
     single = np.eye(24, dtype=np.float32)[np.arange(300) % 24]  # no label has a neighbour
     DXML(epochs=1, dim=4, hidden=4, n_networks=1).fit(X, single).save("m")
     facts = json.loads(run("inspect", "m", "--label", "3", "--json").stdout)

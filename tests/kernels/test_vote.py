@@ -39,21 +39,52 @@ def test_embed_of_nothing_is_nothing() -> None:
 
 @pytest.mark.parametrize("sharpness", [0.0, 6.0, 4000.0])
 @pytest.mark.parametrize("n_used", [1, 4, 50])
-def test_vote(sharpness: float, n_used: int) -> None:
+@pytest.mark.parametrize("label_weight", [0.0, 2.0])
+def test_vote(sharpness: float, n_used: int, label_weight: float) -> None:
     rng = np.random.default_rng(1)
     Y = csr_array((rng.random((30, 10)) < 0.2).astype(np.float32))
     ids = np.stack([rng.permutation(30)[:8] for _ in range(6)]).astype(np.int32)
     nearness = -np.sort(-rng.random((6, 8)).astype(np.float32), axis=1)
     ids[2, 3:] = -1
     nearness[2, 3:] = -np.inf
+    points, vectors = rng.standard_normal((6, 3), np.float32), rng.standard_normal((10, 3), np.float32)
     labels, scores, counts = np.zeros((6, 4), np.int32), np.zeros((6, 4), np.float32), np.zeros(6, np.int64)
-    kernels.vote(ids, nearness, np.float32(sharpness), Y.indptr, Y.indices, 10, n_used, 4, 0, 6, labels, scores, counts)
+    kernels.vote(
+        ids, nearness, np.float32(sharpness), Y.indptr, Y.indices, points, vectors, np.float32(label_weight), n_used, 4,
+        0, 6, labels, scores, counts,
+    )  # fmt: skip
     dense = Y.toarray()
     for i in range(6):
         use = [a for a in range(min(8, n_used)) if ids[i, a] >= 0]
         weight = np.maximum(np.exp(sharpness * (nearness[i, use] - nearness[i, 0])), 1e-20)
         share = weight @ dense[ids[i, use]] / weight.sum()
-        order = sorted(np.flatnonzero(share), key=lambda j: (-np.float32(share[j]), j))[:4]
+        met = np.flatnonzero(share)
+        if len(met):
+            cosine = vectors @ points[i]
+            share[met] *= np.exp(label_weight * (cosine[met] - cosine[met].max()))
+        order = sorted(met, key=lambda j: (-np.float32(share[j]), j))[:4]
         assert counts[i] == len(order)
         np.testing.assert_allclose(scores[i, : counts[i]], share[order], rtol=1e-4)
         np.testing.assert_allclose(share[labels[i, : counts[i]]], share[order], rtol=1e-4)
+
+
+def test_cosines_of_features_are_added() -> None:
+    rng = np.random.default_rng(2)
+    X = csr_array(random_array((5, 12), density=0.4, rng=rng, dtype=np.float32)).toarray()
+    X[3] = 0
+    P = csr_array(random_array((20, 12), density=0.4, rng=rng, dtype=np.float32)).toarray()
+    P /= np.maximum(np.linalg.norm(P, axis=1, keepdims=True), 1e-12)
+    ids = np.stack([rng.permutation(20)[:6] for _ in range(5)]).astype(np.int32)
+    nearness = -np.sort(-rng.random((5, 6)).astype(np.float32), axis=1)
+    ids[1, 4:], nearness[1, 4:] = -1, -np.inf
+    length = np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    cosines = X / length @ P.T
+    was = [(i[i >= 0], n[i >= 0]) for i, n in zip(ids.copy(), nearness.copy(), strict=True)]
+    A, B = csr_array(X), csr_array(P)
+    kernels.add_feature_cosines(ids, nearness, A.indptr, A.indices, A.data, B.indptr, B.indices, B.data, 12, 0.7, 0, 5)
+    for i, (known, near) in enumerate(was):
+        expected = near + 0.7 * cosines[i, known]
+        order = np.argsort(-expected, kind="stable")
+        np.testing.assert_array_equal(ids[i, : len(known)], known[order])
+        np.testing.assert_allclose(nearness[i, : len(known)], expected[order], rtol=1e-5)
+        assert (ids[i, len(known) :] == -1).all()

@@ -30,7 +30,7 @@ class TestDXML(RankerContract):
 
 class TestDXMLInPartitions(RankerContract):
     def make(self, **params: object) -> Ranker:
-        settings = {"partitioned": True, "n_networks": 2, "idf": True}
+        settings = {"n_partitions": 12, "n_networks": 2, "idf": True}
         return DXML(**{**SMALL, **settings, **params})  # type: ignore[arg-type]
 
 
@@ -46,8 +46,9 @@ def toy_precision(model: Ranker) -> float:
         {"weighted": False},
         {"skip_gram": "gensim"},
         {"optimizer": "momentum", "learning_rate": 0.5, "epochs": 30},
-        {"n_neighbours": 5, "sharpness": 0.0},
-        {"partitioned": True, "n_partitions": 6, "n_probe": 2},
+        {"n_neighbours": 5, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0},
+        {"whiten": False},
+        {"n_partitions": 6, "n_probe": 2},
         {"validation_fraction": 0.0},
         {"hierarchy": [[label, label // 2] for label in range(1, 24)]},
         {"idf": True, "keep": 1.0, "dropout": 0.5},
@@ -74,7 +75,8 @@ def test_the_preset_yields_to_what_is_set() -> None:
         ({"dim": 0}, "dim is 0"),
         ({"hidden": 1.5}, "hidden is 1.5"),
         ({"n_networks": 0}, "n_networks is 0"),
-        ({"n_walks": None}, "n_walks is None"),
+        ({"n_walks": 0.5}, "n_walks is 0.5"),
+        ({"feature_weight": -1.0}, "feature_weight is -1.0"),
         ({"optimizer": "lion"}, "choose one of sgd, adagrad, adam, momentum"),
         ({"skip_gram": "glove"}, "choose one of kernel, gensim"),
         ({"schedule": "steps"}, "choose one of constant, linear, cosine"),
@@ -131,8 +133,9 @@ def test_unlabelled_points_are_no_neighbours_and_empty_ones_have_an_answer() -> 
 
 def test_more_neighbours_than_a_partition_or_the_data_holds() -> None:
     X, Y, _ = toy(n=30)
-    settings = {**SMALL, "n_neighbours": 100, "partitioned": True, "n_partitions": 10, "n_probe": 1}
-    model = DXML(**settings, validation_fraction=0.0, sharpness=0.0).fit(X, Y)  # type: ignore[arg-type]
+    settings = {**SMALL, "n_neighbours": 100, "n_partitions": 10, "n_probe": 1}
+    settings |= {"validation_fraction": 0.0, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0}
+    model = DXML(**settings).fit(X, Y)  # type: ignore[arg-type]
     share = np.asarray(Y.toarray().mean(axis=0))
     np.testing.assert_allclose(model.predict(X[:1], 24).toarray()[0], share, rtol=1e-4)
 
@@ -161,11 +164,11 @@ def test_a_second_model_on_the_same_labels_reuses_their_vectors(
     first = DXML(**SMALL, cache=str(tmp_path)).fit(X, Y)  # type: ignore[arg-type]
     monkeypatch.setattr(deepwalk, "_with_kernel", None)
     again = DXML(**{**SMALL, "relu": False}).fit(X, Y)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(again.label_vectors_, first.label_vectors_)
+    np.testing.assert_array_equal(again.neighbours_.vectors, first.neighbours_.vectors)
     deepwalk.forget()
     np.testing.assert_array_equal(
-        DXML(**SMALL, cache=str(tmp_path)).fit(X, Y).label_vectors_,  # type: ignore[arg-type]
-        first.label_vectors_,
+        DXML(**SMALL, cache=str(tmp_path)).fit(X, Y).neighbours_.vectors,  # type: ignore[arg-type]
+        first.neighbours_.vectors,
     )
 
 
@@ -194,17 +197,17 @@ def test_an_interrupted_run_goes_on_to_the_identical_model(tmp_path: Path) -> No
     assert resumed.history_ == whole.history_
 
 
-@pytest.mark.parametrize("partitioned", [False, True])
-def test_it_learns_on_with_new_points_and_new_labels(partitioned: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_partitions", [1, 10])
+def test_it_learns_on_with_new_points_and_new_labels(n_partitions: int, tmp_path: Path) -> None:
     X, Y, _ = toy()
     old = np.flatnonzero(Y[:, 20:].sum(axis=1) == 0)
     new = np.flatnonzero(Y[:, 20:].sum(axis=1) > 0)
-    model = DXML(**SMALL, partitioned=partitioned).fit(X[old], csr_array(Y[old][:, :20]))  # type: ignore[arg-type]
+    model = DXML(**SMALL, n_partitions=n_partitions).fit(X[old], csr_array(Y[old][:, :20]))  # type: ignore[arg-type]
     model.save(tmp_path / "m")
     model = longtail.load(tmp_path / "m")  # its arrays are mapped, and must not be written to
     model.partial_fit(X[new], Y[new], epochs=10)
     assert model.n_labels_ == 24
-    assert model.label_vectors_.shape == (24, 24)
+    assert model.neighbours_.vectors.shape == (24, 24)
     assert len(model.neighbours_.index) == 300
     assert toy_precision(model) > 80
     X1, Y1, _ = toy(seed=1)

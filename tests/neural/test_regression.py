@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from longtail.neural.batch import points
-from longtail.neural.neighbours import COUNTS, Neighbours, Vote, as_scores, choose
+from longtail.neural.batch import looks_binary, points, rarity
+from longtail.neural.neighbours import GRID, Neighbours, Vote, of_length_1
 from longtail.neural.regression import RegressionLearner, RegressionNetwork, RegressionSettings, embed, smooth_l1
 
 B, D, H, WIDTH = 8, 15, 7, 5
@@ -92,53 +94,81 @@ def test_a_hundred_points_are_learnt_by_heart(optimizer: str) -> None:
     assert ((found @ found.T).argsort(axis=1)[:, -1] == np.arange(100)).mean() > 0.9
 
 
-def neighbours_of(n: int = 200) -> tuple[np.ndarray, csr_array]:
-    """Points on a circle, labelled by sector."""
+def circle(n: int = 200) -> tuple[np.ndarray, csr_array, np.ndarray, csr_array]:
+    """Points on a circle, labelled by sector; vectors of the labels; and features that tell nothing."""
     angle = np.random.default_rng(0).random(n) * 2 * np.pi
     points = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
     labels = np.eye(8, dtype=np.float32)[(angle / (2 * np.pi) * 8).astype(int)]
-    return points, csr_array(labels)
+    middle = (np.arange(8) + 0.5) / 8 * 2 * np.pi
+    vectors = np.stack([np.cos(middle), np.sin(middle)], axis=1).astype(np.float32)
+    return points, csr_array(labels), vectors, csr_array(np.ones((n, 1), np.float32))
+
+
+def settled(n: int = 200, held: bool = False, **settings: Any) -> Neighbours:
+    points, Y, vectors, X = circle(n)
+    part = (points[150:], Y[150:], X[150:]) if held else None
+    end = 150 if held else n
+    given = settings.pop("given", {})
+    return Neighbours.settle(points[:end], Y[:end], vectors, X[:end], part, given, **settings)
 
 
 @pytest.mark.parametrize("kind", ["exact", "ivf"])
 def test_neighbours_vote_and_are_joined(kind: str) -> None:
-    points, Y = neighbours_of()
-    near = Neighbours.settle(points[:150], Y[:150], (points[150:], Y[150:]), kind=kind, recall=0.99)
-    assert near.vote.n_neighbours in COUNTS
-    assert len(near.tried) > 20
-    assert max(near.tried, key=lambda one: one["nDCG"])["nDCG"] > 90
-    scores = near.rank(points[150:], 3)
-    assert (scores[:, :].toarray().argmax(axis=1) == Y[150:].toarray().argmax(axis=1)).mean() > 0.9
-    labels, shares = near.rank_one(points[160], 3)
-    row = near.rank(points[160:161], 3)
+    points, Y, _, X = circle()
+    near = settled(held=True, kind=kind, **({"recall": 0.99} if kind == "ivf" else {}))
+    assert near.vote.n_neighbours in {Vote().n_neighbours, *GRID["n_neighbours"]}
+    assert max(near.tried, key=lambda one: one["nDCG"])["nDCG"] > 95
+    scores = near.rank(points[150:], X[150:], 3)
+    assert (scores.toarray().argmax(axis=1) == Y[150:].toarray().argmax(axis=1)).mean() > 0.9
+    labels, shares = near.rank_one(points[160], X[160:161].indices, X[160:161].data, 3)
+    row = near.rank(points[160:161], X[160:161], 3)
     np.testing.assert_array_equal(labels, row.indices)
     np.testing.assert_array_equal(shares, row.data)
 
     new = csr_array((np.ones(1, np.float32), np.array([8]), np.array([0, 1])), shape=(1, 9))
-    near.add(points[160:161], new)
+    near.vectors = np.concatenate([near.vectors, points[160:161]])
+    near.add(points[160:161], new, X[160:161])
     assert near.labels.shape == (151, 9)
-    assert 8 in near.rank_one(points[160], 9)[0]
+    assert 8 in near.rank_one(points[160], X[160:161].indices, X[160:161].data, 9)[0]
 
 
 def test_more_neighbours_than_points_are_all_points() -> None:
-    points, Y = neighbours_of(12)
-    for kind in ("exact", "ivf"):
-        near = Neighbours.settle(points, Y, None, n_neighbours=500, sharpness=0.0, kind=kind, n_partitions=4, n_probe=1)
-        scores = near.rank(points, 8)
+    points, Y, _, X = circle(12)
+    given = {"n_neighbours": 500, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0}
+    for kind, partitions in (("exact", {}), ("ivf", {"n_partitions": 4, "n_probe": 1})):
+        scores = settled(12, given=given, kind=kind, **partitions).rank(points, X, 8)
         np.testing.assert_allclose(scores.toarray(), np.tile(Y.toarray().mean(axis=0), (12, 1)), rtol=1e-5)
 
 
 def test_what_is_given_is_not_chosen() -> None:
-    points, Y = neighbours_of()
-    ids, nearness = Neighbours.settle(points, Y, None).index.search(points, 30)
-    assert choose(ids, nearness, Y, Y, n_neighbours=7)[0].n_neighbours == 7
-    assert choose(ids, nearness, Y, Y, sharpness=2.5)[0].sharpness == 2.5
-    assert choose(ids[:, :3], nearness[:, :3], Y, Y)[0].n_neighbours == 3
+    given = {"n_neighbours": 7, "sharpness": 2.5, "feature_weight": 0.25, "label_weight": 0.75}
+    near = settled(held=True, given=given)
+    assert near.vote == Vote(7, 2.5, 0.25, 0.75)
+    assert near.vote.asked == 14
+    assert near.features is not None
+    near = settled(held=True, given=given | {"feature_weight": 0.0, "sharpness": None})
+    assert (near.vote.n_neighbours, near.vote.asked, near.features) == (7, 7, None)
+    assert len(near.tried) > 3
 
 
-def test_scores_of_points_with_few_labels() -> None:
-    _, Y = neighbours_of()
-    vote = Vote(1, 0.0)
-    scores = as_scores(*vote(np.array([[4], [-1]], np.int32), np.ones((2, 1), np.float32), Y, 3), 8)
+def test_a_point_without_neighbours_has_no_labels() -> None:
+    points, _, _, X = circle()
+    near = settled(given={"n_neighbours": 1, "feature_weight": 0.0})
+    ids, nearness = np.array([[4], [-1]], np.int32), np.ones((2, 1), np.float32)
+    scores = near._counted(points[:2], X[:2], ids, nearness, 3, 1)
     assert np.diff(scores.indptr).tolist() == [1, 0]
     assert 0 < scores.data[0] < 1
+
+
+def test_rows_of_length_1() -> None:
+    X = csr_array(np.array([[3, 4], [0, 0], [0, 2]], np.float32))
+    np.testing.assert_allclose(of_length_1(X).toarray(), [[0.6, 0.8], [0, 0], [0, 1]], rtol=1e-6)
+    assert of_length_1(X[:0]).shape == (0, 2)
+
+
+def test_binary_features_are_known_and_weighed() -> None:
+    X = csr_array(np.array([[1, 1, 0], [0, 2, 2], [0, 0, 0]], np.float32))
+    assert looks_binary(X)
+    assert not looks_binary(csr_array(np.array([[1, 2]], np.float32)))
+    assert not looks_binary(csr_array((2, 2), dtype=np.float32))
+    np.testing.assert_allclose(rarity(X), np.log(4 / np.array([2, 3, 2])) + 1, rtol=1e-6)
