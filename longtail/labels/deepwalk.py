@@ -1,9 +1,8 @@
 """Label vectors from a label graph by DeepWalk (Perozzi et al., 2014): random walks, then skip-gram on them.
 
 Skip-gram is gensim's, or a kernel of our own that needs nothing installed; either runs on one thread, because only so
-does a seed give the same vectors again. What it learns lies in a narrow cone, since all vectors share what makes random
-pairs unlikely; whitening spreads them over all directions again. Vectors are of length 1. A label without edges keeps
-the random direction it starts with, at nearly a right angle to others, so a graph without edges is usable, too.
+does a seed give the same vectors again. Vectors are centred and of length 1. A label without edges keeps the random
+direction it starts with, at nearly a right angle to all others, so a graph without any edge still gives usable vectors.
 
 Vectors are kept: a second model on the same graph with the same settings gets them at once, in this process or, with a
 folder, in any other.
@@ -56,8 +55,6 @@ class WalkSettings:
     rate : float
         Learning rate at the start.
     skip_gram : {"kernel", "gensim"}
-    whiten : bool
-        Make the vectors' coordinates uncorrelated and equally spread.
     seed : int
     """
 
@@ -69,7 +66,6 @@ class WalkSettings:
     epochs: int = 1
     rate: float = 0.025
     skip_gram: str = "kernel"
-    whiten: bool = True
     seed: int = 0
 
     def check(self) -> None:
@@ -111,9 +107,10 @@ def label_vectors(
     vectors = None if path is None else _read(path, (graph.shape[0], settings.dim))
     if vectors is None:
         learn = _with_gensim if settings.skip_gram == "gensim" else _with_kernel
-        vectors = unit(learn(graph, settings, n_jobs))
-        if settings.whiten:
-            vectors = whitened(vectors)
+        vectors = learn(graph, settings, n_jobs)
+        if len(vectors) > 2:  # all share one direction, which only says that random pairs are unlikely
+            vectors = vectors - vectors.mean(axis=0)
+        vectors = unit(vectors)
         if path is not None:
             _write(path, vectors)
     vectors.flags.writeable = False
@@ -170,8 +167,8 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 def whitened(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1 again, after their mean was taken off and their coordinates made uncorrelated.
 
-    Directions in which rows hardly differ are left out, so that no noise is blown up; a row that all but vanishes, as
-    that of a single label, stays as it was.
+    It keeps labels apart that skip-gram puts close together. Directions in which rows hardly differ are left out, so
+    that no noise is blown up; a row that all but vanishes, as that of a single label, stays as it was.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     spread, axes = np.linalg.eigh(centred.T @ centred / len(vectors))

@@ -22,9 +22,10 @@ from scipy.sparse import csr_array
 from longtail.data.split import split
 from longtail.engine import memory
 from longtail.errors import DataError, SettingsError
+from longtail.index import make_index
 from longtail.kernels import pool
 from longtail.kernels.rows import valid
-from longtail.labels.deepwalk import WalkSettings, label_vectors, unit
+from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import looks_binary, rarity
@@ -39,6 +40,7 @@ PAPER: dict[str, Any] = {  # §4.1; walks and epochs, which it leaves out, as it
     "schedule": "constant", "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
 }  # fmt: skip
 _WALKS = 20_000  # walks in all at least, for few labels
+_FEW = 20_000  # points: fewer are all trained on in the end, those that were held out included
 _EDGES = 16  # of each label, kept to be looked at
 
 
@@ -47,10 +49,8 @@ class DXML(Ranker):
 
     Parameters
     ----------
-    dim : int
-        ℓ, the length of a label vector.
-    hidden : int
-        Width of the hidden layer.
+    dim, hidden : int
+        ℓ, the length of a label vector, and the width of the hidden layer.
     relu : bool
         ReLU in the hidden layer, or a linear map (the ablation of Fig. 2).
     weighted : bool
@@ -59,8 +59,10 @@ class DXML(Ranker):
         Edges between labels, or a file of them, instead of co-occurrence; see :func:`longtail.labels.graph.edge_graph`.
     n_walks : int, optional
         Walks from each label; by default 10, or more where labels are few.
-    walk_length, window, skip_gram, whiten
+    walk_length, window, skip_gram
         Of DeepWalk; see :class:`longtail.labels.deepwalk.WalkSettings`.
+    whiten : bool
+        Spread label vectors over all directions before points are mapped onto them.
     n_networks : int
         Networks trained side by side, whose cosines are averaged.
     epochs, schedule, patience
@@ -89,7 +91,8 @@ class DXML(Ranker):
         Share of the true neighbours that partitions are to find.
     validation_fraction : float
         Share of points held out for choosing and early stopping, 2,000 at most; 0 for none. They join the neighbours in
-        the end. Unused where `fit` is given a validation part.
+        the end, and with fewer than 20,000 points networks are then trained again on all. Unused where `fit` is given a
+        validation part.
     cache : str, optional
         Folder in which label vectors are kept for other processes; within this one they are kept anyhow.
     checkpoint : str, optional
@@ -106,14 +109,15 @@ class DXML(Ranker):
         Loss, and precision on held-out points, after each epoch.
     neighbours_ : Neighbours
         Training points in the space of label vectors under search, and how they vote.
-    edges_ : csr_array, (L, L)
-        The heaviest edges of the label graph.
+    edges_, label_vectors_ : csr_array, (L, L), and array, (L, dim)
+        The heaviest edges of the label graph, and label vectors of the first network, not whitened.
     """
 
     kind: ClassVar[str] = "dxml"
     history_: list[dict[str, float]]
     neighbours_: Neighbours
     edges_: csr_array
+    label_vectors_: np.ndarray
     networks_: list[Arrays]
     idf_: np.ndarray | None
 
@@ -122,10 +126,10 @@ class DXML(Ranker):
         n_walks: int | None = None, walk_length: int = 30, window: int = 2, skip_gram: str = "kernel",
         whiten: bool = True, n_networks: int = 3, epochs: int = 15, batch_size: int | None = None,
         learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
-        decay: float = 0.0, dropout: float = 0.2, keep: float = 0.8, idf: bool | None = None,
+        decay: float = 0.0, dropout: float = 0.0, keep: float = 0.65, idf: bool | None = None,
         n_neighbours: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
         label_weight: float | None = None, n_partitions: int | None = None, n_probe: int | None = None,
-        recall: float = 0.98, validation_fraction: float = 0.1, cache: str | None = None,
+        recall: float = 0.98, validation_fraction: float = 0.2, cache: str | None = None,
         checkpoint: str | None = None, preset: str | None = None, n_jobs: int | None = None, random_state: int = 0,
     ) -> None:  # fmt: skip
         self.dim = dim
@@ -204,14 +208,20 @@ class DXML(Ranker):
         idf = self._set("idf")
         self.idf_ = rarity(X) if idf or (idf is None and looks_binary(X)) else None
         X = self._weighed(X)
-        vectors = self._label_vectors(Y)
-        held = (X[held_rows], Y[held_rows]) if validation is None else (self._weighed(validation[0]), validation[1])
-        held = _with_labels(*held)
+        raw = self._learn_labels(Y)
+        self.label_vectors_ = raw[0]
+        vectors = [whitened(part) for part in raw] if self._set("whiten") else raw
+        part = (X[held_rows], Y[held_rows]) if validation is None else (self._weighed(validation[0]), validation[1])
+        held = _with_labels(*part)
 
-        self.history_ = []
-        self._train(X, rows, Y[rows], vectors, held, loop, identity)
+        self.history_ = self._train(X, rows, Y[rows], vectors, held, loop, identity)
         self.neighbours_ = self._settle(X[rows], Y[rows], vectors, held)
-        if len(held_rows):
+        if len(held_rows) and len(some) < _FEW:
+            epochs = 1 + int(np.argmax([entry["monitor"] for entry in self.history_]))
+            loop = replace(loop, epochs=epochs, checkpoint=self.checkpoint and f"{self.checkpoint}-again")
+            self._train(X, some, Y[some], vectors, None, loop, identity)
+            self.neighbours_ = self._settle(X[some], Y[some], vectors, None, self.neighbours_)
+        elif len(held_rows):
             self.neighbours_.add(self._embed(X[held_rows]), Y[held_rows], X[held_rows])
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
@@ -241,15 +251,18 @@ class DXML(Ranker):
             )
         X, Y = _with_labels(self._weighed(X), Y) or (X[:0], Y[:0])
         if Y.shape[1] > self.n_labels_:
-            means = unit(csr_array(Y.T)[self.n_labels_ :] @ self._embed(X))
+            fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
+            means = unit(fresh @ self._embed(X))
             self.neighbours_.vectors = np.concatenate([self.neighbours_.vectors, means])
+            self.label_vectors_ = np.concatenate([old, unit(fresh @ (Y[:, : self.n_labels_] @ old))])
             self.edges_ = widened(self.edges_, Y.shape[1])
             self.n_labels_ = Y.shape[1]
         if epochs:
             loop = self._loop(X.shape[0], epochs)
             loop = replace(loop, rate=loop.rate / 10, checkpoint=None, seed=self.random_state + 1)
             vectors = [unit(part) for part in np.split(self.neighbours_.vectors, len(self.networks_), axis=1)]
-            self._train(X, np.arange(X.shape[0]), Y, vectors, None, loop, tables=self.networks_)
+            tables = self.networks_
+            self.history_ = self.history_ + self._train(X, np.arange(X.shape[0]), Y, vectors, None, loop, tables=tables)
         self.neighbours_.add(self._embed(X), Y, X)
         return self
 
@@ -257,52 +270,44 @@ class DXML(Ranker):
         self, X: csr_array, rows: np.ndarray, Y: csr_array, vectors: list[np.ndarray],
         held: tuple[csr_array, csr_array] | None, loop: LoopSettings, identity: str = "",
         tables: list[Arrays] | None = None,
-    ) -> None:  # fmt: skip
-        """Train networks towards these label vectors, from `tables` on where given."""
-        rng = np.random.default_rng([self.random_state, len(self.history_)])
+    ) -> list[dict[str, float]]:  # fmt: skip
+        """Train networks towards these label vectors, from `tables` on where given; returns the history."""
+        rng = np.random.default_rng([self.random_state, loop.seed])
         networks = [RegressionNetwork(X.shape[1], self.dim, self._network_settings(), rng) for _ in vectors]
         for network, table in zip(networks, tables or [], strict=False):
             network.adopt(table)
         learner = RegressionLearner(networks, vectors, X, rows, Y, held, self._set("keep"))
-        self.history_ = self.history_ + train(learner, len(rows), loop, identity)
+        history = train(learner, len(rows), loop, identity)
         self.networks_ = [network.tables for network in networks]
+        return history
 
     def _settle(
-        self, X: csr_array, Y: csr_array, vectors: list[np.ndarray], held: tuple[csr_array, csr_array] | None
-    ) -> Neighbours:
-        """The training points under search."""
-        return Neighbours.settle(
-            self._embed(X),
-            Y,
-            np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors))),
-            X,
-            None if held is None else (self._embed(held[0]), held[1], held[0]),
-            {name: self._set(name) for name in GRID},
-            "auto" if self.n_partitions is None else "ivf" if self.n_partitions > 1 else "exact",
-            self.n_jobs,
-            n_partitions=self.n_partitions,
-            n_probe=self._set("n_probe"),
-            recall=self.recall,
-            random_state=self.random_state,
-        )
+        self, X: csr_array, Y: csr_array, vectors: list[np.ndarray], held: tuple[csr_array, csr_array] | None,
+        chosen: Neighbours | None = None,
+    ) -> Neighbours:  # fmt: skip
+        """The training points under search, voting as others have been `chosen` to, where given."""
+        settings = {name: self._set(name) if chosen is None else getattr(chosen.vote, name) for name in GRID}
+        space = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
+        queries = None if held is None else (self._embed(held[0]), held[1], held[0])
+        kind = "auto" if self.n_partitions is None else "ivf" if self.n_partitions > 1 else "exact"
+        found = Neighbours.settle(
+            self._embed(X), Y, space, X, queries, settings, kind, self.n_jobs, n_partitions=self.n_partitions,
+            n_probe=self._set("n_probe"), recall=self.recall, random_state=self.random_state,
+        )  # fmt: skip
+        found.tried = found.tried if chosen is None else chosen.tried
+        return found
 
     def _walk_settings(self, n_labels: int, member: int) -> WalkSettings:
+        n_walks = self._set("n_walks") or max(10, -(-_WALKS // n_labels))
         return WalkSettings(
-            dim=self.dim,
-            n_walks=self._set("n_walks") or max(10, -(-_WALKS // n_labels)),
-            length=self.walk_length,
-            window=self._set("window"),
-            skip_gram=self.skip_gram,
-            whiten=self._set("whiten"),
+            self.dim, n_walks, self.walk_length, self._set("window"), skip_gram=self.skip_gram,
             seed=self.random_state + 1000 * member,
-        )
+        )  # fmt: skip
 
-    def _label_vectors(self, Y: csr_array) -> list[np.ndarray]:
+    def _learn_labels(self, Y: csr_array) -> list[np.ndarray]:
         """Label vectors of each network, from walks of its own on one graph."""
-        if self.hierarchy is None:
-            graph = cooccurrence_graph(Y, self._set("weighted"))
-        else:
-            graph = edge_graph(self.hierarchy, Y.shape[1], weighted=self._set("weighted"))
+        weighted, edges = self._set("weighted"), self.hierarchy
+        graph = cooccurrence_graph(Y, weighted) if edges is None else edge_graph(edges, Y.shape[1], weighted=weighted)
         self.edges_ = strongest(graph, _EDGES)
         settings = [self._walk_settings(graph.shape[0], member) for member in range(self._set("n_networks"))]
         jobs = self.n_jobs if len(settings) == 1 else 1  # several are learnt at once, each on a thread of its own
@@ -315,9 +320,8 @@ class DXML(Ranker):
         rate = self._set("learning_rate")
         if rate is None:
             rate = 0.006 * float(np.sqrt(size / 256)) if size > 0 else 1.0
-        settings = LoopSettings(
-            epochs, size, rate, self._set("schedule"), 0.0, self.patience, self.random_state, self.checkpoint
-        )
+        schedule, seed = self._set("schedule"), self.random_state
+        settings = LoopSettings(epochs, size, rate, schedule, 0.0, self.patience, seed, self.checkpoint)
         settings.check()
         return settings
 
@@ -363,7 +367,9 @@ class DXML(Ranker):
             raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
         part = slice(*self.edges_.indptr[label : label + 2])
         edges = self.edges_.indices[part][:k], self.edges_.data[part][:k]
-        return {"graph": edges, "vectors": self.neighbours_.near_labels(label, k)}
+        index = make_index(self.label_vectors_, "cosine", "exact")
+        ids, cosines = index.search_one(self.label_vectors_[label], k + 1)
+        return {"graph": edges, "vectors": (ids[ids != label][:k], cosines[ids != label][:k])}
 
     # Keeping -----------------------------------------------------------------------------------------------------
 
@@ -372,6 +378,7 @@ class DXML(Ranker):
         for at, tables in enumerate(self.networks_):
             arrays |= {f"network{at}_{name}": table for name, table in tables.items()}
         arrays |= {f"edges_{name}": getattr(self.edges_, name) for name in ("data", "indices", "indptr")}
+        arrays["near_labels"] = self.label_vectors_
         if self.idf_ is not None:
             arrays["idf"] = self.idf_
         return {"history": self.history_, "n_networks": len(self.networks_), **facts}, arrays, {}
@@ -381,7 +388,7 @@ class DXML(Ranker):
         self.neighbours_ = Neighbours.from_arrays(facts, arrays, self.n_labels_, self.n_features_in_)
         names = ("W1", "b1", "W2", "b2")
         self.networks_ = [{name: arrays[f"network{at}_{name}"] for name in names} for at in range(facts["n_networks"])]
-        self.idf_ = arrays.get("idf")
+        self.label_vectors_, self.idf_ = arrays["near_labels"], arrays.get("idf")
         edges = tuple(arrays[f"edges_{name}"] for name in ("data", "indices", "indptr"))
         self.edges_ = csr_array(edges, shape=(self.n_labels_, self.n_labels_))
 

@@ -80,7 +80,7 @@ class Neighbours:
         vectors: np.ndarray,
         features: csr_array,
         held: tuple[np.ndarray, csr_array, csr_array] | None,
-        given: dict[str, float | None],
+        given: dict[str, Any],
         kind: str = "auto",
         n_jobs: int | None = None,
         **partitions: Any,
@@ -117,6 +117,7 @@ class Neighbours:
         """Choose the vote that ranks labels of held-out points best, by the mean of nDCG at 1, 3 and 5.
 
         Settings are chosen in turn, twice round, each with the others as they are: a full grid would find little more.
+        A setting is left only for one that is better by more than chance explains.
         """
         most = 2 * int(max([*GRID["n_neighbours"], given.get("n_neighbours", 1)]))
         found = self.index.search(points, min(most, len(self.index)), n_jobs=n_jobs)
@@ -130,11 +131,13 @@ class Neighbours:
                 known[vote] = (figures["nDCG@1"] + figures["nDCG@3"] + figures["nDCG@5"]) / 3
             return known[vote]
 
-        best = self.vote
+        best, margin = self.vote, 5 / np.sqrt(len(points))
         for _ in range(2):
             for name, values in GRID.items():
                 if name not in given:
-                    best = max([best, *(replace(best, **{name: value}) for value in values)], key=value)
+                    changes: list[dict[str, Any]] = [{name: one} for one in values]
+                    rival = max((replace(best, **change) for change in changes), key=value)
+                    best = rival if value(rival) > value(best) + margin else best
         self.vote = best
         self.tried = [asdict(vote) | {"nDCG": figure} for vote, figure in known.items()]
 
@@ -162,11 +165,6 @@ class Neighbours:
         bounds = np.array([0, len(indices)], np.int32)
         labels, scores, counts = self._count(point[None], (bounds, indices, values), ids[None], nearness[None], k, 1)
         return labels[0, : counts[0]], scores[0, : counts[0]]
-
-    def near_labels(self, label: int, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k labels whose vectors lie nearest to that of one, and their cosines."""
-        ids, cosines = make_index(self.vectors, "cosine", "exact").search_one(self.vectors[label], k + 1)
-        return ids[ids != label][:k], cosines[ids != label][:k]
 
     def _asked(self) -> int:
         return min(self.vote.asked, len(self.index))

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from longtail.errors import DataError, SettingsError
 from longtail.labels import deepwalk
-from longtail.labels.deepwalk import WalkSettings, forget, label_vectors, random_walks, unit
+from longtail.labels.deepwalk import WalkSettings, forget, label_vectors, random_walks, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph
 
 SMALL = WalkSettings(dim=16, n_walks=20, length=10, window=2)
@@ -128,6 +128,18 @@ def test_without_gensim_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPa
 def test_settings_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         label_vectors(communities(), WalkSettings(**wrong))
+
+
+def test_whitened_vectors_are_spread_evenly() -> None:
+    rng = np.random.default_rng(0)
+    cone = unit(rng.standard_normal((300, 5)).astype(np.float32) * [3, 1, 0.3, 0.1, 0] + [9, 0, 0, 0, 0])
+    found = whitened(cone)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, rtol=1e-5)
+    spread = np.linalg.svd(found - found.mean(axis=0), compute_uv=False)
+    assert spread[3] > 0.5 * spread[0]  # of five directions one was empty
+    assert spread[4] < 1e-3 * spread[0]
+    one = unit(np.ones((1, 4), np.float32))
+    np.testing.assert_array_equal(whitened(one), one)
 
 
 def test_unit_keeps_zeros() -> None:

@@ -164,11 +164,11 @@ def test_a_second_model_on_the_same_labels_reuses_their_vectors(
     first = DXML(**SMALL, cache=str(tmp_path)).fit(X, Y)  # type: ignore[arg-type]
     monkeypatch.setattr(deepwalk, "_with_kernel", None)
     again = DXML(**{**SMALL, "relu": False}).fit(X, Y)  # type: ignore[arg-type]
-    np.testing.assert_array_equal(again.neighbours_.vectors, first.neighbours_.vectors)
+    np.testing.assert_array_equal(again.label_vectors_, first.label_vectors_)
     deepwalk.forget()
     np.testing.assert_array_equal(
-        DXML(**SMALL, cache=str(tmp_path)).fit(X, Y).neighbours_.vectors,  # type: ignore[arg-type]
-        first.neighbours_.vectors,
+        DXML(**SMALL, cache=str(tmp_path)).fit(X, Y).label_vectors_,  # type: ignore[arg-type]
+        first.label_vectors_,
     )
 
 
