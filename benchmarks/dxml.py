@@ -65,7 +65,7 @@ def measure(folder: Path, settings: dict[str, Any], seed: int) -> dict[str, Any]
         model.save(Path(place) / "m")
         row["model_mb"] = sum(path.stat().st_size for path in (Path(place) / "m").iterdir()) / 1e6
     vote = model.neighbours_.vote
-    return row | {"n_neighbours": vote.n_neighbours, "sharpness": vote.sharpness, "n_train": X.shape[0]}
+    return row | {"n_neighbors": vote.n_neighbors, "sharpness": vote.sharpness, "n_train": X.shape[0]}
 
 
 def latency(model: DXML, X: sp.csr_array, n: int = 500) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def latency(model: DXML, X: sp.csr_array, n: int = 500) -> dict[str, Any]:
                 taken[run, at] = time.perf_counter() - start
     near = model.neighbours_
     points = model._embed(model._weighed(X[rows]))
-    k = near.vote.n_neighbours
+    k = near.vote.n_neighbors
     found, _ = near.index.search(points, k)
     true, _ = make_index(np.array(near.index.vectors), "ip", "exact").search(points, k)
     hits = [len(np.intersect1d(a, b)) for a, b in zip(found, true, strict=True)]

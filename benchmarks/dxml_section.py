@@ -109,7 +109,7 @@ def _accuracy(rows: dict[str, Any]) -> list[str]:
                 f"| {data} | {variant}{f', {len(found)} seeds' if len(found) > 1 else ''} "
                 f"| {m['P@1']:.2f}/{m['P@3']:.2f}/{m['P@5']:.2f} | {m['nDCG@5']:.2f} "
                 f"| {m['PSP@1']:.2f}/{m['PSP@3']:.2f}/{m['PSP@5']:.2f} | {m['train_seconds']:.0f} | {m['peak_mb']:.0f} "
-                f"| {m['p50_ms']:.2f} | {m['recall']:.3f}{opened} | {m['n_neighbours']:.0f} | {m['model_mb']:.0f} |"
+                f"| {m['p50_ms']:.2f} | {m['recall']:.3f}{opened} | {m['n_neighbors']:.0f} | {m['model_mb']:.0f} |"
             )
     return lines
 

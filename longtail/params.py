@@ -49,6 +49,10 @@ class Params:
                 setattr(self, outer, value)
         return self
 
+    def unfitted(self) -> Self:
+        """A copy with the same parameters, those of nested rankers too, and nothing learnt."""
+        return type(self)(**{name: _copied(value) for name, value in self.get_params(deep=False).items()})
+
     def __repr__(self) -> str:
         changed = [
             f"{name}={value!r}"
@@ -65,6 +69,14 @@ class Params:
             target_tags=TargetTags(required=True, multi_output=True, single_output=False, two_d_labels=True),
             input_tags=InputTags(sparse=True),
         )
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, Params):
+        return value.unfitted()
+    if isinstance(value, list | tuple) and any(isinstance(part, Params) for part in value):
+        return [_copied(part) for part in value]
+    return value
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.split import split
 from longtail.engine import memory
 from longtail.errors import DataError, SettingsError
 from longtail.index import make_index
@@ -29,6 +28,7 @@ from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import looks_binary, rarity
+from longtail.neural.held_out import hold_out, trains_again
 from longtail.neural.loop import LoopSettings, fingerprint, train
 from longtail.neural.neighbours import GRID, Neighbours
 from longtail.neural.optimizers import KINDS
@@ -40,7 +40,6 @@ PAPER: dict[str, Any] = {  # §4.1; walks and epochs, which it leaves out, as it
     "schedule": "constant", "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
 }  # fmt: skip
 _WALKS = 20_000  # walks in all at least, for few labels
-_FEW = 20_000  # points: fewer are all trained on in the end, those that were held out included
 _EDGES = 16  # of each label, kept to be looked at
 
 
@@ -80,7 +79,7 @@ class DXML(Ranker):
         Chance of a feature to stay in input dropout.
     idf : bool, optional
         Weigh features by how rare they are; by default done where they are binary.
-    n_neighbours, sharpness, feature_weight, label_weight : optional
+    n_neighbors, sharpness, feature_weight, label_weight : optional
         See :class:`longtail.neural.neighbours.Vote`; chosen on held-out points by default.
     n_partitions : int, optional
         m of §3.4, 1 to look for neighbours among all points; by default the square root of the number of points where
@@ -91,8 +90,9 @@ class DXML(Ranker):
         Share of the true neighbours that partitions are to find.
     validation_fraction : float
         Share of points held out for choosing and early stopping, 2,000 at most; 0 for none. They join the neighbours in
-        the end, and with fewer than 20,000 points networks are then trained again on all. Unused where `fit` is given a
-        validation part.
+        the end. Unused where `fit` is given a validation part.
+    refit : bool, optional
+        Train once more, with what was chosen, on the held-out points too; by default with fewer than 20,000 points.
     cache : str, optional
         Folder in which label vectors are kept for other processes; within this one they are kept anyhow.
     checkpoint : str, optional
@@ -127,9 +127,9 @@ class DXML(Ranker):
         whiten: bool = True, n_networks: int = 3, epochs: int = 15, batch_size: int | None = None,
         learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
         decay: float = 0.0, dropout: float = 0.0, keep: float = 0.65, idf: bool | None = None,
-        n_neighbours: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
+        n_neighbors: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
         label_weight: float | None = None, n_partitions: int | None = None, n_probe: int | None = None,
-        recall: float = 0.98, validation_fraction: float = 0.2, cache: str | None = None,
+        recall: float = 0.98, validation_fraction: float = 0.2, refit: bool | None = None, cache: str | None = None,
         checkpoint: str | None = None, preset: str | None = None, n_jobs: int | None = None, random_state: int = 0,
     ) -> None:  # fmt: skip
         self.dim = dim
@@ -153,7 +153,7 @@ class DXML(Ranker):
         self.dropout = dropout
         self.keep = keep
         self.idf = idf
-        self.n_neighbours = n_neighbours
+        self.n_neighbors = n_neighbors
         self.sharpness = sharpness
         self.feature_weight = feature_weight
         self.label_weight = label_weight
@@ -161,6 +161,7 @@ class DXML(Ranker):
         self.n_probe = n_probe
         self.recall = recall
         self.validation_fraction = validation_fraction
+        self.refit = refit
         self.cache = cache
         self.checkpoint = checkpoint
         self.preset = preset
@@ -179,7 +180,7 @@ class DXML(Ranker):
             raise SettingsError(f"preset is {self.preset!r}; choose paper, or none")
         if self._set("optimizer") not in KINDS:
             raise SettingsError(f"optimizer is {self.optimizer!r}; choose one of {', '.join(KINDS)}")
-        whole = ("hidden", "n_networks", "n_neighbours", "n_partitions", "n_probe")
+        whole = ("hidden", "n_networks", "n_neighbors", "n_partitions", "n_probe")
         for names, fits, rule in (
             (whole, lambda v: isinstance(v, int | np.integer) and v >= 1, "a whole number from 1"),
             (("decay", "sharpness", "feature_weight", "label_weight"), lambda v: v >= 0, "0 or a number above it"),
@@ -201,9 +202,6 @@ class DXML(Ranker):
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, *(validation or ()))
-        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels is nobody's neighbour
-        share = 0.0 if validation is not None else min(self.validation_fraction, 2000 / len(some))
-        rows, held_rows = (some[part] for part in split(Y[some], share, self.random_state))
         self._check_memory(X, Y)
         idf = self._set("idf")
         self.idf_ = rarity(X) if idf or (idf is None and looks_binary(X)) else None
@@ -211,18 +209,22 @@ class DXML(Ranker):
         raw = self._learn_labels(Y)
         self.label_vectors_ = raw[0]
         vectors = [whitened(part) for part in raw] if self._set("whiten") else raw
-        part = (X[held_rows], Y[held_rows]) if validation is None else (self._weighed(validation[0]), validation[1])
-        held = _with_labels(*part)
-
+        if validation is not None:
+            validation = self._weighed(validation[0]), validation[1]
+        rows, held = hold_out(X, Y, validation, self.validation_fraction, self.random_state)
+        held = held and _with_labels(*held)
         self.history_ = self._train(X, rows, Y[rows], vectors, held, loop, identity)
         self.neighbours_ = self._settle(X[rows], Y[rows], vectors, held)
-        if len(held_rows) and len(some) < _FEW:
+        if held is None or validation is not None:
+            return
+        if trains_again(self.refit, X.shape[0]):
+            some = np.flatnonzero(np.diff(Y.indptr))
             epochs = 1 + int(np.argmax([entry["monitor"] for entry in self.history_]))
             loop = replace(loop, epochs=epochs, checkpoint=self.checkpoint and f"{self.checkpoint}-again")
             self._train(X, some, Y[some], vectors, None, loop, identity)
             self.neighbours_ = self._settle(X[some], Y[some], vectors, None, self.neighbours_)
-        elif len(held_rows):
-            self.neighbours_.add(self._embed(X[held_rows]), Y[held_rows], X[held_rows])
+        else:
+            self.neighbours_.add(self._embed(held[0]), held[1], held[0])
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again (§4.2).

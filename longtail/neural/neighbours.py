@@ -28,7 +28,7 @@ class Vote:
 
     Parameters
     ----------
-    n_neighbours : int
+    n_neighbors : int
         How many.
     sharpness : float
         A neighbour weighs exp(sharpness * nearness); 0 is the paper's plain average.
@@ -39,7 +39,7 @@ class Vote:
         A label's share of the vote is multiplied by exp(label_weight * cosine of its vector and the point).
     """
 
-    n_neighbours: int = 30
+    n_neighbors: int = 30
     sharpness: float = 12.0
     feature_weight: float = 1.0
     label_weight: float = 2.0
@@ -47,12 +47,12 @@ class Vote:
     @property
     def asked(self) -> int:
         """Neighbours to look for."""
-        return self.n_neighbours * (2 if self.feature_weight > 0 else 1)
+        return self.n_neighbors * (2 if self.feature_weight > 0 else 1)
 
 
 PLAIN = Vote(30, 12.0, 0.0, 0.0)
 GRID: dict[str, tuple[float, ...]] = {  # what is chosen from
-    "n_neighbours": (10, 20, 40, 60, 100),
+    "n_neighbors": (10, 20, 40, 60, 100),
     "sharpness": (0.0, 4.0, 8.0, 12.0, 16.0, 24.0),
     "feature_weight": (0.0, 0.5, 1.0, 2.0),
     "label_weight": (0.0, 1.5, 3.0, 5.0),
@@ -119,7 +119,7 @@ class Neighbours:
         Settings are chosen in turn, twice round, each with the others as they are: a full grid would find little more.
         A setting is left only for one that is better by more than chance explains.
         """
-        most = 2 * int(max([*GRID["n_neighbours"], given.get("n_neighbours", 1)]))
+        most = 2 * int(max([*GRID["n_neighbors"], given.get("n_neighbors", 1)]))
         found = self.index.search(points, min(most, len(self.index)), n_jobs=n_jobs)
         known: dict[Vote, float] = {}
 
@@ -205,7 +205,7 @@ class Neighbours:
                 )  # fmt: skip
             kernels.vote(
                 ids, nearness, np.float32(vote.sharpness), *map(frozen, Y), points, vectors,
-                np.float32(vote.label_weight), vote.n_neighbours, k, *block, labels, scores, counts,
+                np.float32(vote.label_weight), vote.n_neighbors, k, *block, labels, scores, counts,
             )  # fmt: skip
 
         jobs = 1 if n < 64 else n_jobs

@@ -45,7 +45,7 @@ def row_of(**figures: Any) -> dict[str, Any]:
         "peak_mb": 1024.0,
         "p50_ms": 0.5,
         "recall": 0.96,
-        "n_neighbours": 30,
+        "n_neighbors": 30,
         "model_mb": 9.0,
     }
     return row | {"n_train": 45_000, "date": "2026-01-01"} | figures

@@ -23,12 +23,12 @@ def test_near_labels_are_listed_and_drawn(run: Run, table: Path, here: Path) -> 
     assert [found["label"] for found in facts["graph"]] == ["red"]
     assert facts["graph"][0]["weight"] == 10
     assert len(facts["vectors"]) == 8
-    told = run("inspect", "m", "--label", "red", "--plot", "near/red.png")
+    told = run("inspect", "m", "near/red.png", "--label", "red", "--plot")
     assert "apple" in told.stdout
     assert "cosine" in told.stdout
     assert (here / "near" / "red.png").read_bytes()[:4] == b"\x89PNG"
     for name in ("red.svg", "red.pdf"):
-        run("inspect", "m", "--label", "red", "--plot", name)
+        run("inspect", "m", name, "--label", "red", "--plot")
         assert (here / name).stat().st_size > 1000
 
 
@@ -40,9 +40,9 @@ def test_labels_may_be_named_by_identifier(run: Run, raw: Path) -> None:
 def test_what_cannot_be_shown_says_why(run: Run, table: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("train", table, "--model", MODEL, "--out", "m")
     assert "Did you mean 'apple'" in run("inspect", "m", "--label", "aple", code=2).stderr
-    assert ".png, .svg or .pdf" in run("inspect", "m", "--label", "red", "--plot", "x.gif", code=2).stderr
+    assert ".png, .svg or .pdf" in run("inspect", "m", "x.gif", "--label", "red", "--plot", code=2).stderr
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    assert "longtail[report]" in run("inspect", "m", "--label", "red", "--plot", "x.png", code=2).stderr
+    assert "longtail[report]" in run("inspect", "m", "--label", "red", "--plot", code=2).stderr
     run("train", table, "--model", "parabel", "--out", "p")
     assert "keeps no label graph" in run("inspect", "p", "--label", "red", code=2).stderr
 
@@ -54,5 +54,6 @@ def test_a_ranker_without_names_goes_by_numbers(run: Run, here: Path) -> None:
     facts = json.loads(run("inspect", "m", "--label", "3", "--json").stdout)
     assert facts["label"] == "3"
     assert facts["graph"] == []
-    assert "no edges" in run("inspect", "m", "--label", "3", "--plot", "x.png").stdout
+    assert "no edges" in run("inspect", "m", "--label", "3", "--plot").stdout
+    assert (here / "neighbours.png").is_file()
     assert "from 0 to 23" in run("inspect", "m", "--label", "24", code=2).stderr

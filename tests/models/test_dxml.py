@@ -46,7 +46,7 @@ def toy_precision(model: Ranker) -> float:
         {"weighted": False},
         {"skip_gram": "gensim"},
         {"optimizer": "momentum", "learning_rate": 0.5, "epochs": 30},
-        {"n_neighbours": 5, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0},
+        {"n_neighbors": 5, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0},
         {"whiten": False},
         {"n_partitions": 6, "n_probe": 2},
         {"validation_fraction": 0.0},
@@ -85,7 +85,7 @@ def test_the_preset_yields_to_what_is_set() -> None:
         ({"keep": 0.0}, "keep is 0.0"),
         ({"recall": 1.5}, "recall is 1.5"),
         ({"sharpness": -1.0}, "sharpness is -1.0"),
-        ({"n_neighbours": 0}, "n_neighbours is 0"),
+        ({"n_neighbors": 0}, "n_neighbors is 0"),
         ({"n_probe": 0}, "n_probe is 0"),
         ({"epochs": 0}, "epochs is 0"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0"),
@@ -133,7 +133,7 @@ def test_unlabelled_points_are_no_neighbours_and_empty_ones_have_an_answer() -> 
 
 def test_more_neighbours_than_a_partition_or_the_data_holds() -> None:
     X, Y, _ = toy(n=30)
-    settings = {**SMALL, "n_neighbours": 100, "n_partitions": 10, "n_probe": 1}
+    settings = {**SMALL, "n_neighbors": 100, "n_partitions": 10, "n_probe": 1}
     settings |= {"validation_fraction": 0.0, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0}
     model = DXML(**settings).fit(X, Y)  # type: ignore[arg-type]
     share = np.asarray(Y.toarray().mean(axis=0))

@@ -116,7 +116,7 @@ def settled(n: int = 200, held: bool = False, **settings: Any) -> Neighbours:
 def test_neighbours_vote_and_are_joined(kind: str) -> None:
     points, Y, _, X = circle()
     near = settled(held=True, kind=kind, **({"recall": 0.99} if kind == "ivf" else {}))
-    assert near.vote.n_neighbours in {Vote().n_neighbours, *GRID["n_neighbours"]}
+    assert near.vote.n_neighbors in {Vote().n_neighbors, *GRID["n_neighbors"]}
     assert max(near.tried, key=lambda one: one["nDCG"])["nDCG"] > 95
     scores = near.rank(points[150:], X[150:], 3)
     assert (scores.toarray().argmax(axis=1) == Y[150:].toarray().argmax(axis=1)).mean() > 0.9
@@ -134,26 +134,26 @@ def test_neighbours_vote_and_are_joined(kind: str) -> None:
 
 def test_more_neighbours_than_points_are_all_points() -> None:
     points, Y, _, X = circle(12)
-    given = {"n_neighbours": 500, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0}
+    given = {"n_neighbors": 500, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0}
     for kind, partitions in (("exact", {}), ("ivf", {"n_partitions": 4, "n_probe": 1})):
         scores = settled(12, given=given, kind=kind, **partitions).rank(points, X, 8)
         np.testing.assert_allclose(scores.toarray(), np.tile(Y.toarray().mean(axis=0), (12, 1)), rtol=1e-5)
 
 
 def test_what_is_given_is_not_chosen() -> None:
-    given = {"n_neighbours": 7, "sharpness": 2.5, "feature_weight": 0.25, "label_weight": 0.75}
+    given = {"n_neighbors": 7, "sharpness": 2.5, "feature_weight": 0.25, "label_weight": 0.75}
     near = settled(held=True, given=given)
     assert near.vote == Vote(7, 2.5, 0.25, 0.75)
     assert near.vote.asked == 14
     assert near.features is not None
     near = settled(held=True, given=given | {"feature_weight": 0.0, "sharpness": None})
-    assert (near.vote.n_neighbours, near.vote.asked, near.features) == (7, 7, None)
+    assert (near.vote.n_neighbors, near.vote.asked, near.features) == (7, 7, None)
     assert len(near.tried) > 3
 
 
 def test_a_point_without_neighbours_has_no_labels() -> None:
     points, _, _, X = circle()
-    near = settled(given={"n_neighbours": 1, "feature_weight": 0.0})
+    near = settled(given={"n_neighbors": 1, "feature_weight": 0.0})
     ids, nearness = np.array([[4], [-1]], np.int32), np.ones((2, 1), np.float32)
     scores = near._counted(points[:2], X[:2], ids, nearness, 3, 1)
     assert np.diff(scores.indptr).tolist() == [1, 0]

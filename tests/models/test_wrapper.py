@@ -1,0 +1,71 @@
+"""What rankers around rankers share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from longtail.errors import SettingsError
+from longtail.models.wrapper import check_base, out_of_fold
+from tests.contract import toy
+from tests.fake import Centroid, Halving
+
+
+class Memory(Centroid):
+    """Knows by heart which points it was fitted to, and gives away on prediction whether a point was one of them."""
+
+    def _fit(self, X, Y, Z, validation):
+        super()._fit(X, Y, Z, validation)
+        self.seen_ = {row.toarray().tobytes() for row in X}
+        Memory.fitted_with_text = Z is not None
+
+    def _predict(self, X, k):
+        assert not any(row.toarray().tobytes() in self.seen_ for row in X), "scored a point it was fitted to"
+        return super()._predict(X, k)
+
+
+def test_out_of_fold_scores_are_of_copies_that_never_saw_the_point():
+    X, Y, Z = toy()
+    X.data += np.random.default_rng(0).random(X.nnz).astype(np.float32)  # so that no two rows are the same
+    base = Memory()
+    scores = out_of_fold(base, X, Y, Z, k=4, n_folds=3)
+    assert scores.shape == Y.shape
+    assert (np.diff(scores.indptr) == 4).all()
+    assert (np.diff(scores.data.reshape(-1, 4), axis=1) <= 0).all()  # the best first, in each row
+    assert Memory.fitted_with_text
+    assert not hasattr(base, "n_labels_")
+    assert (scores.multiply(Y).sum(axis=1) > 0).mean() > 0.9  # each row is that of its own point
+
+
+@pytest.mark.parametrize("n_folds", [1, 301])
+def test_impossible_folds_are_refused(n_folds):
+    X, Y, _ = toy()
+    with pytest.raises(SettingsError, match="n_folds"):
+        out_of_fold(Centroid(), X, Y, n_folds=n_folds)
+
+
+def test_unfitted_copies_parameters_and_nothing_learnt():
+    X, Y, _ = toy()
+    model = Halving(Centroid(sharpness=2.0), rounds=3)
+    model.fit(X, Y)
+    fresh = model.unfitted()
+    assert fresh.rounds == 3
+    assert fresh.base.sharpness == 2.0
+    assert fresh.base is not model.base
+    assert not hasattr(fresh, "n_labels_")
+    assert not hasattr(fresh.base, "centroids_")
+
+
+def test_unfitted_copies_rankers_in_lists():
+    members = [Centroid(), Centroid(sharpness=3.0)]
+    copy = Halving(members).unfitted().base
+    assert [member.sharpness for member in copy] == [1.0, 3.0]
+    assert all(one is not other for one, other in zip(copy, members, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("base", "remedy"), [(Centroid, r"Centroid\(\)"), ("bonsai", "longtail.make"), (None, "Give a ranker")]
+)
+def test_what_is_no_ranker_is_refused_with_a_remedy(base, remedy):
+    with pytest.raises(SettingsError, match=remedy):
+        check_base(base, "RankNet")
