@@ -81,7 +81,7 @@ def latency(model: DXML, X: sp.csr_array, n: int = 500) -> dict[str, Any]:
                 model.rank(idx, val, 5)
                 taken[run, at] = time.perf_counter() - start
     near = model.neighbours_
-    points = model._embed(model._weighed(X[rows]))
+    points = model._embed(X[rows])
     k = near.vote.n_neighbors
     found, _ = near.index.search(points, k)
     true, _ = make_index(np.array(near.index.vectors), "ip", "exact").search(points, k)

@@ -27,9 +27,7 @@ Norms = Annotated[
 ]
 Label = Annotated[
     str | None,
-    typer.Option(
-        help="Show the labels near this one, of a model with a label graph; --plot draws them.", show_default=False
-    ),
+    typer.Option(help="Show the labels near this one (of a dxml); --plot draws them.", show_default=False),
 ]
 Beside = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Another model for the same picture.", show_default=False)

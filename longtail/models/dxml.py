@@ -78,7 +78,7 @@ class DXML(Ranker):
     keep : float
         Chance of a feature to stay in input dropout.
     idf : bool, optional
-        Weigh features by how rare they are; by default done where they are binary.
+        Where features are compared, weigh them by how rare they are; by default done where they are binary.
     n_neighbors, sharpness, feature_weight, label_weight : optional
         See :class:`longtail.neural.neighbours.Vote`; chosen on held-out points by default.
     n_partitions : int, optional
@@ -205,17 +205,14 @@ class DXML(Ranker):
         self._check_memory(X, Y)
         idf = self._set("idf")
         self.idf_ = rarity(X) if idf or (idf is None and looks_binary(X)) else None
-        X = self._weighed(X)
         raw = self._learn_labels(Y)
         self.label_vectors_ = raw[0]
         vectors = [whitened(part) for part in raw] if self._set("whiten") else raw
-        if validation is not None:
-            validation = self._weighed(validation[0]), validation[1]
         rows, held = hold_out(X, Y, validation, self.validation_fraction, self.random_state)
         held = held and _with_labels(*held)
         self.history_ = self._train(X, rows, Y[rows], vectors, held, loop, identity)
         self.neighbours_ = self._settle(X[rows], Y[rows], vectors, held)
-        if held is None or validation is not None:
+        if validation is not None or held is None:
             return
         if trains_again(self.refit, X.shape[0]):
             some = np.flatnonzero(np.diff(Y.indptr))
@@ -224,7 +221,7 @@ class DXML(Ranker):
             self._train(X, some, Y[some], vectors, None, loop, identity)
             self.neighbours_ = self._settle(X[some], Y[some], vectors, None, self.neighbours_)
         else:
-            self.neighbours_.add(self._embed(held[0]), held[1], held[0])
+            self.neighbours_.add(self._embed(held[0]), held[1], self._weighed(held[0]))
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again (§4.2).
@@ -251,7 +248,7 @@ class DXML(Ranker):
                 f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
                 remedy="Keep the old columns in their places and append new ones",
             )
-        X, Y = _with_labels(self._weighed(X), Y) or (X[:0], Y[:0])
+        X, Y = _with_labels(X, Y) or (X[:0], Y[:0])
         if Y.shape[1] > self.n_labels_:
             fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
             means = unit(fresh @ self._embed(X))
@@ -265,7 +262,7 @@ class DXML(Ranker):
             vectors = [unit(part) for part in np.split(self.neighbours_.vectors, len(self.networks_), axis=1)]
             tables = self.networks_
             self.history_ = self.history_ + self._train(X, np.arange(X.shape[0]), Y, vectors, None, loop, tables=tables)
-        self.neighbours_.add(self._embed(X), Y, X)
+        self.neighbours_.add(self._embed(X), Y, self._weighed(X))
         return self
 
     def _train(
@@ -290,11 +287,11 @@ class DXML(Ranker):
         """The training points under search, voting as others have been `chosen` to, where given."""
         settings = {name: self._set(name) if chosen is None else getattr(chosen.vote, name) for name in GRID}
         space = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
-        queries = None if held is None else (self._embed(held[0]), held[1], held[0])
+        queries = None if held is None else (self._embed(held[0]), held[1], self._weighed(held[0]))
         kind = "auto" if self.n_partitions is None else "ivf" if self.n_partitions > 1 else "exact"
         found = Neighbours.settle(
-            self._embed(X), Y, space, X, queries, settings, kind, self.n_jobs, n_partitions=self.n_partitions,
-            n_probe=self._set("n_probe"), recall=self.recall, random_state=self.random_state,
+            self._embed(X), Y, space, self._weighed(X), queries, settings, kind, self.n_jobs, recall=self.recall,
+            n_partitions=self.n_partitions, n_probe=self._set("n_probe"), random_state=self.random_state,
         )  # fmt: skip
         found.tried = found.tried if chosen is None else chosen.tried
         return found
@@ -320,8 +317,7 @@ class DXML(Ranker):
         if size is None:
             size = int(np.clip(2 ** round(np.log2(max(1, n_points) / 40)), 32, 256))
         rate = self._set("learning_rate")
-        if rate is None:
-            rate = 0.006 * float(np.sqrt(size / 256)) if size > 0 else 1.0
+        rate = 0.006 * float(np.sqrt(max(size, 1) / 256)) if rate is None else rate
         schedule, seed = self._set("schedule"), self.random_state
         settings = LoopSettings(epochs, size, rate, schedule, 0.0, self.patience, seed, self.checkpoint)
         settings.check()
@@ -341,6 +337,7 @@ class DXML(Ranker):
         memory.require(needed, "DXML", "Lower hidden or n_networks, or use fewer features (max_features, min_df).")
 
     def _weighed(self, X: csr_array) -> csr_array:
+        """Features as neighbours compare them; networks learn better from those given."""
         if self.idf_ is None:
             return X
         return csr_array((X.data * self.idf_[X.indices], X.indices, X.indptr), shape=X.shape)
@@ -351,16 +348,14 @@ class DXML(Ranker):
         return embed(self.networks_, X.indptr, X.indices, X.data, self.relu, self.n_jobs)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        X = self._weighed(X)
-        return self.neighbours_.rank(self._embed(X), X, k, self.n_jobs)
+        return self.neighbours_.rank(self._embed(X), self._weighed(X), k, self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
             return None
-        if self.idf_ is not None:
-            values = values * self.idf_[indices]
         bounds = np.array([0, len(indices)], np.int32)
         point = embed(self.networks_, bounds, indices, values, self.relu, 1)[0]
+        values = values if self.idf_ is None else values * self.idf_[indices]
         return self.neighbours_.rank_one(point, indices, values, k)
 
     def near_labels(self, label: int, k: int = 10) -> dict[str, tuple[np.ndarray, np.ndarray]]:

@@ -131,7 +131,7 @@ class Neighbours:
                 known[vote] = (figures["nDCG@1"] + figures["nDCG@3"] + figures["nDCG@5"]) / 3
             return known[vote]
 
-        best, margin = self.vote, 5 / np.sqrt(len(points))
+        best, margin = self.vote, 8 / np.sqrt(len(points))
         for _ in range(2):
             for name, values in GRID.items():
                 if name not in given:

@@ -25,7 +25,7 @@ from longtail.neural.batch import Points, points
 from longtail.neural.neighbours import PLAIN, Neighbours
 from longtail.neural.optimizers import RowOptimizer
 
-_TINY = np.float32(1e-12)
+_TINY, _SHORT = np.float32(1e-12), np.float32(1e-4)
 _MEASURED = 1000  # held-out points that are followed after every epoch
 _COMPARED = 20_000  # training points that they are compared with then
 Arrays = dict[str, np.ndarray]
@@ -117,7 +117,8 @@ class RegressionNetwork:
         """One step on one batch; returns the loss."""
         h, mask, length, f = self.forward(batch, rng)
         value, df = smooth_l1(f, targets)
-        dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) / length * mask  # (B, l)
+        shrink = np.where(length > _SHORT, 1 / length, 0)  # a point of no length has no direction to be turned in
+        dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * shrink * mask  # (B, l)
         dh = dz @ self.tables["W2"].T  # (B, h)
         if self.settings.relu:
             dh *= h > 0

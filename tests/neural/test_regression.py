@@ -62,6 +62,13 @@ def test_a_step_is_down_the_gradient(relu: bool, dropout: float) -> None:
         np.testing.assert_allclose((before[name] - table) / 0.1, tables[name].grad.numpy(), atol=2e-5, err_msg=name)
 
 
+def test_a_point_without_features_does_not_blow_up_the_network() -> None:
+    net, empty = network(), csr_array((1, D), dtype=np.float32)
+    batch = points(empty, np.arange(1), np.full(D, -1, np.int32), unit=True)
+    net.step(batch, np.ones((1, WIDTH), np.float32), 0.1, np.random.default_rng(0))
+    assert all(np.abs(table).max() < 10 for table in net.tables.values())
+
+
 def test_prediction_is_the_forward_pass() -> None:
     nets, X = [network(), network(relu=True)], some_points()
     nets[1].tables["W2"] += 0.1
