@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MODELS = {
     "auto": "longtail.models.auto:Auto",
     "bonsai": "longtail.models.bonsai:Bonsai",
+    "decaf": "longtail.models.decaf:DECAF",
     "dismec": "longtail.models.dismec:DiSMEC",
     "dxml": "longtail.models.dxml:DXML",
     "ensemble": "longtail.models.ensemble:Ensemble",
