@@ -31,7 +31,7 @@ class GrowSettings:
 
     n_trees: int = 50
     max_leaf: int = 10
-    labels_per_leaf: int = 20
+    labels_per_leaf: int = 100
     cost: float = 2.0
 
 

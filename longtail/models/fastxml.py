@@ -62,7 +62,7 @@ class FastXML(Ranker):
         self,
         n_trees: int = 50,
         max_leaf: int = 10,
-        labels_per_leaf: int = 20,
+        labels_per_leaf: int = 100,
         cost: float | None = None,
         normalize: bool = True,
         n_jobs: int | None = None,

@@ -58,7 +58,7 @@ class PfastreXML(FastXML):
         self,
         n_trees: int = 50,
         max_leaf: int = 10,
-        labels_per_leaf: int = 20,
+        labels_per_leaf: int = 100,
         cost: float | None = None,
         alpha: float = 0.8,
         gamma: float = 30.0,
