@@ -71,10 +71,16 @@ def _few_features(facts: Facts) -> str | None:
     return "it is for few features" if facts.n_features > 5000 else None
 
 
+def _few_points(facts: Facts) -> str | None:
+    return "it is for few points" if facts.n_points > 20_000 else None
+
+
 CANDIDATES = {  # in the order of trying: the surest first
     "bonsai": Candidate("longtail.models.bonsai:Bonsai"),
+    "decaf": Candidate("longtail.models.decaf:DECAF", growth=1.0),
     "glas": Candidate("longtail.models.glas:GLaS", growth=1.0),
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
+    "mnn": Candidate("longtail.models.mnn:MNN", growth=1.0, unless=_few_points),
     "dismec": Candidate("longtail.models.dismec:DiSMEC", growth=1.6),  # labels grow with points
 }
 _DEPTH = 50  # candidates from each ranker
