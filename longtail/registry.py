@@ -32,6 +32,7 @@ MODELS = {
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
+    "ranknet": "longtail.models.ranknet:RankNet",
 }
 TAGGER = "longtail.tagger:Tagger"
 _WORDS = {"true": True, "false": False, "null": None, "none": None}  # beside Python's own True, False, None
