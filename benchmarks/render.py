@@ -14,6 +14,7 @@ from benchmarks import results
 SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
     "peers": "benchmarks.peers.section",
     "index": "benchmarks.index_section",
+    "tail": "benchmarks.tail_section",
 }
 PAGE = Path(__file__).parent / "RESULTS.md"
 _HEAD = """# Results
