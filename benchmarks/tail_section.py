@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 _HOW = """\
-Each ranker and the one it wraps, fitted and measured in one run with its defaults, which were chosen on held-out training
-points. P and PSP trade against each other, so one column compares curves: PSP where a curve comes down to the P@1 of the
-base less 1.5. For a base the curve is inverse-propensity re-ranking of its own scores, s · w^β with β from 0 up to 2; for
-a ranker with the knob `tail`, it runs along that. A curve that ends above that P@1 counts by its end. Milliseconds are
-for a point in a batch, and alone. `ranknet` is given label text, as every ranker is where the data has it; the rows
-without show what the scores alone are good for."""
+Each ranker and the one it wraps, fitted and measured in one run with its defaults, which were chosen on held-out
+training points. P and PSP trade against each other, so one column compares curves: PSP where a curve comes down to
+the P@1 of the base less 1.5. For a base the curve is inverse-propensity re-ranking of its own scores, s · w^β with β
+from 0 up to 2; for a ranker with the knob `tail`, it runs along that. A curve that ends above that P@1 counts by its
+end. Milliseconds are for a point in a batch, and alone. `ranknet` is given label text, as every ranker is where the
+data has it; the rows without show what the scores alone are good for."""
 _BELOW = 1.5
 _BARS = {"ranknet": 1.0, "ranknet without text": 1.0, "ranknet of glas": 0.0}  # PSP@1 above inverse propensity
 _ADDED_MS = 0.3

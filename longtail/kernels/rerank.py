@@ -28,6 +28,7 @@ _ABOVE_ZERO, _BELOW_ONE = np.float32(1e-30), np.float32(1 - 2**-23)
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _sigmoid(y):
+    y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # exp stays finite, as fast maths supposes
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-y))
 
 
