@@ -128,7 +128,7 @@ def forward(labels, scores, points, text, trust_at, net, phi, hidden, trust, p, 
     describe(scores, points, text, phi, y[0])
     _shared(phi, inner, outer, hidden, y[0, :n])
     for i in range(n):
-        trust[i] = points[i] / (points[i] + trust_at)
+        trust[i] = points[i] / max(points[i] + trust_at, _EPSILON)
     full = pair_idx.shape[0] > 0
     if full:
         find_pairs(labels, n, pair_ptr, pair_idx, slots)

@@ -178,7 +178,7 @@ class RankNet(Wrapper):
         self.typical_ = float(np.maximum.reduceat(self.propensity_[Y.indices], Y.indptr[rows]).mean())
         self.text_, self.network_ = None, Reranker.identity()
         if self.method == "blocks":
-            self.text_ = None if Z is None or not self.text else unit_rows(Z)
+            self.text_ = None if Z is None or not self.text else _read_only(unit_rows(Z))
             self.network_ = self._learn(X, Y, Z)
         self._fit_base(X, Y, Z, validation)
         self._made_worth = None
@@ -264,5 +264,9 @@ class RankNet(Wrapper):
         self.text_ = None
         if "text_data" in arrays:
             text = (arrays["text_data"], arrays["text_indices"], arrays["text_indptr"])
-            self.text_ = csr_array(text, shape=(self.n_labels_, self.n_features_in_))
+            self.text_ = _read_only(csr_array(text, shape=(self.n_labels_, self.n_features_in_)))
         self._made_worth = None
+
+
+def _read_only(matrix: csr_array) -> csr_array:
+    return csr_array((frozen(matrix.data), frozen(matrix.indices), frozen(matrix.indptr)), shape=matrix.shape)

@@ -178,8 +178,8 @@ def test_ranking_anew_keeps_the_best_and_lets_the_rest_follow() -> None:
 
     found, values, counts = run(False, 6, 3)
     assert counts.tolist() == [3, 0, 2]
-    assert found[0].tolist() == [2, 1, 3]  # 0.4 * 0.4, 0.5 * 0.3, 0.3 * 0.5
-    np.testing.assert_allclose(values[0], [0.16, 0.15, 0.15], rtol=1e-5)
+    assert found[0].tolist() == [0, 2, 1]  # 0.9 * 0.2, 0.4 * 0.4, 0.5 * 0.3
+    np.testing.assert_allclose(values[0], [0.18, 0.16, 0.15], rtol=1e-5)
     found, values, counts = run(False, 2, 5)
     assert found[0].tolist() == [0, 1, 2, 3, 4]
     assert (np.diff(values[0]) < 0).all()
