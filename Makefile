@@ -34,6 +34,8 @@ format: $(STAMP)  ## Format the code and sort its imports
 
 bench: $(STAMP)  ## Measure against other libraries and rewrite benchmarks/RESULTS.md (hours)
 	@$(BIN)/python -m benchmarks.peers
+	@$(BIN)/python -m benchmarks.embeddings accuracy
+	@$(BIN)/python -m benchmarks.embeddings throughput
 
 clean:  ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from longtail.data import read as read
     from longtail.data import write as write
     from longtail.metrics import evaluate as evaluate
+    from longtail.models.auto import best as best
     from longtail.registry import load as load
     from longtail.registry import make as make
     from longtail.tagger import Tagger as Tagger
@@ -33,6 +34,7 @@ _HOME = {
     "Dataset": "longtail.data",
     "Tagger": "longtail.tagger",
     "TextVectorizer": "longtail.data",
+    "best": "longtail.models.auto",
     "evaluate": "longtail.metrics",
     "load": "longtail.registry",
     "make": "longtail.registry",

@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 MODELS = {
+    "auto": "longtail.models.auto:Auto",
     "bonsai": "longtail.models.bonsai:Bonsai",
     "dismec": "longtail.models.dismec:DiSMEC",
+    "ensemble": "longtail.models.ensemble:Ensemble",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
+    "labeltext": "longtail.models.label_text:LabelText",
+    "mnn": "longtail.models.mnn:MNN",
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
     "ranknet": "longtail.models.ranknet:RankNet",
+    "taug": "longtail.models.taug:TAug",
 }
 TAGGER = "longtail.tagger:Tagger"
 _WORDS = {"true": True, "false": False, "null": None, "none": None}  # beside Python's own True, False, None

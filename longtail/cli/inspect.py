@@ -7,17 +7,54 @@ from typing import Annotated, Any
 
 import typer
 
-from longtail.cli import common
+from longtail.cli import common, curves
 from longtail.cli.common import Json, ModelFolder
+from longtail.errors import SettingsError
 
 SHOWN = 5  # labels
+_KEPT = ("n_points", "n_features", "n_labels", "params", "vectorizer", "history", "report", "why")
 Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with its checksum.")]
+Plot = Annotated[
+    bool, typer.Option("--plot", help="Draw train against validation P@1 by epoch to FILE, or to curves.png here.")
+]
+Picture = Annotated[Path | None, typer.Argument(metavar="FILE", help="Where --plot draws.", show_default=False)]
+
+Norms = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Draw how long label classifiers are against label frequency.", show_default=False
+    ),
+]
+Beside = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Another model for the same picture.", show_default=False)
+]
 
 
-def inspect(folder: ModelFolder, verify: Verify = False, json: Json = False) -> None:
+def inspect(
+    folder: ModelFolder,
+    file: Picture = None,
+    plot: Plot = False,
+    norms: Norms = None,
+    beside: Beside = None,
+    verify: Verify = False,
+    json: Json = False,
+) -> None:
     """Show what a model is, how it was trained and what it holds, without loading it."""
+    if file is not None and not plot:
+        raise SettingsError(f"{file} is where --plot would draw, but --plot is not given.")
+    if norms is not None:
+        from longtail.cli.norms import draw
+
+        draw(norms, folder, beside)
     facts = describe(folder, verify)
-    if json:
+    if plot:
+        file = Path("curves.png") if file is None else file
+        curves.draw(curves.collect(facts), str(folder), file)
+        if json:
+            common.emit(facts | {"plot": file})
+        else:
+            common.out.print(f"Drew {file}", markup=False, highlight=False, soft_wrap=True)
+    elif json:
         common.emit(facts)
     else:
         _show(facts)
@@ -41,7 +78,7 @@ def describe(folder: Path, verify: bool) -> dict[str, Any]:
         "mb": folder_mb(folder),
         "verified": verify,
     }
-    facts |= {key: meta[key] for key in ("n_points", "n_features", "n_labels", "params", "vectorizer") if key in meta}
+    facts |= {key: meta[key] for key in _KEPT if key in meta}
     facts |= meta.get("notes", {})
     if "names" in stored.arrays:
         facts["labels"] = _labels(stored.arrays)
@@ -73,6 +110,8 @@ def _show(facts: dict[str, Any]) -> None:
     from rich.text import Text
     from rich.tree import Tree
 
+    from longtail.cli import tried
+
     def line(*parts: tuple[str, str] | str) -> Text:
         return Text.assemble(*parts)
 
@@ -92,6 +131,10 @@ def _show(facts: dict[str, Any]) -> None:
                 f"on {training['data']} in {training['train_seconds']:.1f} s, peak {training['peak_memory_mb']:,.0f} MB"
             )
             tree.add(line(("trained: ", "dim"), told))
+        if part.get("report"):
+            tree.add(tried.table(part["report"]))
+        if "why" in part:
+            tree.add(line(("chosen: ", "dim"), part["why"]))
         if "labels" in part:
             labels = part["labels"]
             most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
@@ -100,6 +143,11 @@ def _show(facts: dict[str, Any]) -> None:
                 f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
             )
             tree.add(line(("rare: ", "dim"), rare))
+        if part.get("history"):
+            rows = Table.grid(padding=(0, 2))
+            for row in curves.lines(part["history"]):
+                rows.add_row(*row)
+            tree.add(line(("training, by epoch: ", "dim"))).add(rows)
         table = Table.grid(padding=(0, 2))
         for name, array in part["arrays"].items():
             table.add_row(

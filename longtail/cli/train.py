@@ -66,9 +66,16 @@ def train(
     tagger.notes_["training"] = facts
     tagger.save(out)
     facts = {"out": out, **facts, "model_mb": measure.folder_mb(out / "ranker")}
+    facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
     if json:
         common.emit(facts)
         return
+    if "report" in facts:
+        from longtail.cli import tried
+
+        common.out.print(tried.table(facts["report"]))
+    if "why" in facts:
+        common.out.print(f"Chosen: {facts['why']}", markup=False, highlight=False)
     compiled = f" (and {watch.compiling:.1f} s once, to compile kernels)" if watch.compiling > 0.05 else ""
     common.out.print(
         f"Trained [bold]{model}[/] on {read.name} in {watch.seconds:.1f} s{compiled}; "

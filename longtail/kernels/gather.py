@@ -46,8 +46,14 @@ def gather_rows(indptr, indices, data, rows, place):
 
 @njit(cache=True, nogil=True)
 def fill_signs(point_ptr, points, first, last, where, signs):
-    """Set signs[i, j] to +1 where point i belongs to node first + j; `where` maps a point to its local row."""
-    signs[:] = -1.0
+    """Set signs[i, j] to +1 where point i belongs to node first + j, to -1 elsewhere; `where` maps a point to its row.
+
+    Columns beyond the nodes are 0, which a solver takes for no problem at all.
+    """
+    signs[:] = 0.0
+    for i in range(signs.shape[0]):
+        for j in range(last - first):
+            signs[i, j] = -1.0
     for node in range(first, last):
         for p in range(point_ptr[node], point_ptr[node + 1]):
             signs[where[points[p]], node - first] = 1.0

@@ -148,8 +148,9 @@ def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active)
 def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, effort, seed):
     """Solve eight problems; returns their weights (d + 1, 8).
 
-    norms : |x|^2 + 1. At most `rounds` full passes; after each but the last, a problem is refined until it is solved
-    on its active points or has made `effort` times as many visits as it has points in all.
+    norms : |x|^2 + 1. At most `rounds` full passes; after each but the last, a problem is refined until it is solved on
+    its active points or has made `effort` times as many visits as it has points in all. A problem whose signs are all 0
+    stays at zero.
     """
     n = indptr.shape[0] - 1
     d1 = indices.max() + 2 if len(indices) else 1
@@ -210,6 +211,8 @@ def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, effor
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
     alpha = np.empty(n, np.float64)
     for j in range(signs.shape[1]):
+        if n == 0 or signs[0, j] == 0.0:
+            continue
         start = min(0.001 * cost, 1e-8)  # where Yu et al. start every coordinate
         w[:] = 0.0
         for i in range(n):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels import beam, pool
+from longtail.linear.flat import FlatArrays
 from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
 
@@ -16,7 +16,7 @@ SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # margin to log-odds, by the l
 
 
 @dataclass
-class Forest:
+class Forest(FlatArrays):
     """All trees of a model. ``*_at`` say where each tree begins in the arrays that hold all of them."""
 
     ptr: np.ndarray  # (T, D + 1) rows of the features, in nodes and values
@@ -31,20 +31,6 @@ class Forest:
     group_at: np.ndarray
     level_at: np.ndarray
     label_at: np.ndarray
-
-    def __post_init__(self) -> None:
-        # Arrays just trained and arrays mapped from disk must look the same to the compiler, or it would compile twice.
-        for entry in fields(self):
-            array = np.asarray(getattr(self, entry.name))
-            array.flags.writeable = False
-            setattr(self, entry.name, array)
-        self._scratch = threading.local()
-
-    def __getstate__(self) -> dict[str, np.ndarray]:
-        return self.arrays()
-
-    def __setstate__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.__init__(**arrays)  # type: ignore[misc]
 
     @classmethod
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
@@ -65,10 +51,6 @@ class Forest:
             level_at=_starts([len(t.level_ptr) for t in trees]),
             label_at=_starts([len(t.labels) for t in trees]),
         )
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What to store."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def _most_candidates(self, width: int) -> int:
         """The most candidates a point can have over all trees with a beam of `width`."""

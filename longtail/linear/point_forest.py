@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,6 +10,7 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.engine import memory
 from longtail.kernels import gather, partition, point_tree, pool
+from longtail.linear.flat import FlatArrays
 from longtail.linear.tree import label_vectors
 
 
@@ -31,12 +31,12 @@ class GrowSettings:
 
     n_trees: int = 50
     max_leaf: int = 10
-    labels_per_leaf: int = 20
+    labels_per_leaf: int = 100
     cost: float = 2.0
 
 
 @dataclass
-class PointForest:
+class PointForest(FlatArrays):
     """All trees of a model, side by side. Children and leaves are numbered through all trees."""
 
     roots: np.ndarray  # (T,) the first node of each tree
@@ -51,24 +51,6 @@ class PointForest:
     tail_ptr: np.ndarray  # (L + 1,) label centroids, or one 0 where a model has none
     tail_idx: np.ndarray
     tail_val: np.ndarray
-
-    def __post_init__(self) -> None:
-        # Arrays just grown and arrays mapped from disk must look the same to the compiler, or it would compile twice.
-        for entry in fields(self):
-            array = np.asarray(getattr(self, entry.name))
-            array.flags.writeable = False
-            setattr(self, entry.name, array)
-        self._scratch = threading.local()
-
-    def __getstate__(self) -> dict[str, np.ndarray]:
-        return self.arrays()
-
-    def __setstate__(self, arrays: dict[str, np.ndarray]) -> None:
-        self.__init__(**arrays)  # type: ignore[misc]
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What to store."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     @classmethod
     def grow(

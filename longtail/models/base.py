@@ -131,7 +131,11 @@ class Ranker(Params):
 
     def _write(self, folder: Path) -> None:
         facts, arrays, parts = self._state()
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in parts}
+        params = {
+            name: value
+            for name, value in self.get_params(deep=False).items()
+            if name not in parts and not _holds_rankers(value)
+        }
         meta = {"params": params, "n_features": self.n_features_in_, "n_labels": self.n_labels_, **facts}
         store.write(folder, self.kind, meta | {"parts": sorted(parts)}, arrays)
         for name, part in parts.items():
@@ -193,6 +197,11 @@ class Ranker(Params):
             raise DataError("validation is not a pair", remedy="Give (X, Y) of the held-out points") from None
         X_held = check_features(X_held, X.shape[1])
         return X_held, check_labels(Y_held, X_held.shape[0], Y.shape[1])
+
+
+def _holds_rankers(value: Any) -> bool:
+    """Whether a parameter is a list of rankers: these are parts of a model, not settings to be written down."""
+    return isinstance(value, list | tuple) and any(isinstance(part, Ranker) for part in value)
 
 
 def check_features(X: Any, n_features: int | None = None, name: str = "X") -> csr_array:

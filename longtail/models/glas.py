@@ -19,26 +19,28 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.split import split
 from longtail.engine import memory
-from longtail.errors import DataError, SettingsError
+from longtail.errors import SettingsError
+from longtail.index import Index, from_arrays, make_index
+from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import valid
 from longtail.labels.cooccurrence import HOWS, affinity
-from longtail.models.base import Arrays, Ranker, check_features, check_labels
+from longtail.models.base import Arrays, Ranker
+from longtail.models.embedding import ABOVE_ZERO, BELOW_ONE, EmbeddingRanker
 from longtail.neural.batch import CandidateSampler
+from longtail.neural.held_out import Pair, seen
 from longtail.neural.learner import EmbeddingLearner, calibrate
-from longtail.neural.loop import LoopSettings, fingerprint, train
-from longtail.neural.losses import LOSSES, Loss, margin
+from longtail.neural.loop import LoopSettings, train
+from longtail.neural.losses import LOSSES, Loss, bce, margin
 from longtail.neural.network import Network, NetworkSettings, encode_all
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regularizers import REGULARIZERS
-from longtail.neural.search import top_k
+from longtail.neural.search import queries, with_bias
 
-_BELOW_ONE = np.float32(1 - 2**-23)
-_ABOVE_ZERO = np.float32(1e-30)
+_DEPTH = 20  # labels of which an approximate index is to find all but a few
 
 
-class GLaS(Ranker):
+class GLaS(EmbeddingRanker):
     """Embedding classifier with the GLaS regulariser.
 
     Parameters
@@ -82,6 +84,8 @@ class GLaS(Ranker):
     validation_fraction : float
         Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
         part.
+    refit : bool, optional
+        Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000.
     checkpoint : str, optional
         Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
     n_jobs : int, optional
@@ -95,9 +99,10 @@ class GLaS(Ranker):
     """
 
     kind: ClassVar[str] = "glas"
-    history_: list[dict[str, float]]
-    label_ids_: np.ndarray  # labels with training points; the others are never suggested
-    scorer_: Arrays
+    tokens_: np.ndarray  # (D, d)
+    bias_: np.ndarray  # (d,)
+    index_: Index  # label vectors with their biases, (seen labels, d + 1)
+    bias_scale_: float  # see longtail.neural.search
     slope_: float
     offset_: float
 
@@ -124,6 +129,7 @@ class GLaS(Ranker):
         margin: float = 0.3,
         n_hard: int = 10,
         validation_fraction: float = 0.05,
+        refit: bool | None = None,
         checkpoint: str | None = None,
         n_jobs: int | None = None,
         random_state: int = 0,
@@ -149,6 +155,7 @@ class GLaS(Ranker):
         self.margin = margin
         self.n_hard = n_hard
         self.validation_fraction = validation_fraction
+        self.refit = refit
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -156,17 +163,13 @@ class GLaS(Ranker):
     # Learning ----------------------------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        for name, known in (
-            ("loss", tuple(LOSSES)),
-            ("regularizer", (*REGULARIZERS, None)),
-            ("affinity", HOWS),
-            ("optimizer", tuple(KINDS)),
-        ):
-            if getattr(self, name) not in known:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(str, known))}")
-        for name in ("dim", "candidates", "n_hard"):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        choices = {
+            "loss": tuple(LOSSES),
+            "regularizer": (*REGULARIZERS, None),
+            "affinity": HOWS,
+            "optimizer": tuple(KINDS),
+        }
+        self._check_choices(choices, ("dim", "candidates", "n_hard"))
         for name in ("weight", "decay", "margin", "correction"):
             if not getattr(self, name) >= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
@@ -174,26 +177,23 @@ class GLaS(Ranker):
             raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
         if not self.scale > 0:
             raise SettingsError(f"scale is {self.scale!r}; give a number above 0")
-        if not 0 <= self.validation_fraction < 1:
-            raise SettingsError(f"validation_fraction is {self.validation_fraction!r}; give 0, or a number below 1")
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self._check_settings()
-        loop = self._loop(X.shape[0], self.epochs)
-        identity = ""
-        if self.checkpoint is not None:
-            params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
-            identity = fingerprint(params, X, Y, *(validation or ()))
-        rows, held = self._hold_out(X, Y, validation)
-        Y = Y[rows]
-        self.label_ids_ = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
-        Y = seen(Y, self.label_ids_)
+        loop = self._pace(X.shape[0], self.epochs)
+        identity = self._identity(X, Y, validation)
+        rows, Y, held = self._parts(X, Y, validation)
         self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
+        self.history_ = self._train(self._network(X, Y[rows]), X, rows, Y[rows], held, loop, identity)
+        if self._trains_again(rows, held, validation):
+            rows, calibration = np.flatnonzero(np.diff(Y.indptr)), (self.slope_, self.offset_)
+            again = replace(loop, checkpoint=None, stop=self._best_length())
+            self._train(self._network(X, Y[rows]), X, rows, Y[rows], None, again, "")
+            self.slope_, self.offset_ = calibration
+
+    def _network(self, X: csr_array, Y: csr_array) -> Network:
         rng = np.random.default_rng(self.random_state)
-        network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
-        self.history_ = self._train(network, X, rows, Y, self._held(held), loop, identity)
+        return Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again.
@@ -209,14 +209,8 @@ class GLaS(Ranker):
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
-        X = check_features(X, self.n_features_in_)
-        Y = check_labels(Y, X.shape[0])
-        if Y.shape[1] < self.n_labels_:
-            raise DataError(
-                f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
-                remedy="Keep the old columns in their places and append new ones",
-            )
-        loop = self._loop(X.shape[0], epochs)
+        X, Y = self._more(X, Y)
+        loop = self._pace(X.shape[0], epochs)
         loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self.random_state + 1)
         fresh = np.setdiff1d(Y.indices, self.label_ids_)  # new labels, and old ones that had no points
         labels = np.union1d(self.label_ids_, fresh).astype(np.int32)
@@ -225,11 +219,11 @@ class GLaS(Ranker):
         rng = np.random.default_rng([self.random_state, len(self.history_)])
         network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
         old = np.searchsorted(labels, self.label_ids_)
-        network.adopt(self.scorer_, old)
+        network.adopt(self._scorer(), old)
         self.label_ids_, self.n_labels_ = labels, Y.shape[1]
         some = np.flatnonzero(np.diff(Y_seen.indptr))
         calibration = self.slope_, self.offset_
-        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "")
+        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "", fresh=False)
         self.slope_, self.offset_ = calibration
         return self
 
@@ -242,6 +236,7 @@ class GLaS(Ranker):
         held: tuple[csr_array, csr_array] | None,
         loop: LoopSettings,
         identity: str,
+        fresh: bool = True,
     ) -> list[dict[str, float]]:
         """Train the network and keep what prediction needs."""
         learner = EmbeddingLearner(
@@ -258,24 +253,22 @@ class GLaS(Ranker):
             self.keep,
         )
         history = train(learner, len(rows), loop, identity)
-        self.scorer_ = network.scorer()
+        if fresh:  # nothing is known of tokens that were never met; they shall not be noise
+            network.tables["E"][network.optimizers["E"].age == 0] = 0
+        self._keep(network, learner.sample()[0])
         self.slope_, self.offset_ = 1.0, 0.0
         if self.loss == "margin":
             self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
         return history
 
-    def _loop(self, n_points: int, epochs: int) -> LoopSettings:
+    def _pace(self, n_points: int, epochs: int) -> LoopSettings:
         size = self.batch_size
         if size is None:
             size = int(np.clip(2 ** round(np.log2(n_points / 100)), 32, 512))
         rate = self.learning_rate
         if rate is None:
             rate = 0.008 * float(np.sqrt(size / 512)) if size > 0 else 1.0
-        settings = LoopSettings(
-            epochs, size, rate, self.schedule, 0.0, self.patience, self.random_state, self.checkpoint
-        )
-        settings.check()
-        return settings
+        return self._loop(epochs, size, rate)
 
     def _network_settings(self) -> NetworkSettings:
         return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
@@ -285,29 +278,27 @@ class GLaS(Ranker):
         needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
         memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
 
-    def _hold_out(
-        self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None
-    ) -> tuple[np.ndarray, tuple[csr_array, csr_array] | None]:
-        """Rows to train on, and the validation part."""
-        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
-        if validation is not None or self.validation_fraction == 0:
-            return some, validation
-        share = min(self.validation_fraction, 2000 / len(some))
-        train_rows, held_rows = split(Y[some], share, self.random_state)
-        held = some[held_rows]
-        return some[train_rows], (X[held], Y[held]) if len(held) else None
+    def _keep(self, network: Network, X: csr_array) -> None:
+        """What prediction needs; an index of many labels is tuned on the points given."""
+        tables = network.scorer()
+        self.tokens_, self.bias_ = tables["tokens"], tables["bias"]
+        vectors, self.bias_scale_ = with_bias(tables["labels"], tables["label_bias"])
+        sample = queries(self._encode(X.indptr, X.indices, X.data), self.bias_scale_)
+        self.index_ = make_index(
+            vectors, "ip", queries=sample, recall_k=_DEPTH, random_state=self.random_state, n_jobs=self.n_jobs
+        )
 
-    def _held(self, held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
-        """The validation part over the labels seen in training; None where nothing is left to measure."""
-        if held is None:
-            return None
-        X, Y = held[0], seen(held[1], self.label_ids_)
-        some = np.flatnonzero(np.diff(Y.indptr))
-        return (X[some], Y[some]) if len(some) else None
+    def _scorer(self) -> Arrays:
+        """What :meth:`Network.scorer` gave."""
+        labels = self.index_.vectors
+        biases = labels[:, -1] * np.float32(self.bias_scale_)
+        return {"tokens": self.tokens_, "bias": self.bias_, "labels": labels[:, :-1], "label_bias": biases}
 
     def _loss(self) -> Loss:
         if self.loss == "margin":
             return partial(margin, c=self.margin, n_hard=self.n_hard, n_jobs=self.n_jobs)
+        if self.loss == "bce":
+            return partial(bce, correction=self.correction, n_jobs=self.n_jobs)
         return partial(LOSSES[self.loss], correction=self.correction)
 
     def _prior(self, Y: csr_array) -> np.ndarray:
@@ -320,24 +311,22 @@ class GLaS(Ranker):
 
     # Answering ---------------------------------------------------------------------------------------------------
 
+    def _encode(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
+        """Encoded points, (N, d), from the three arrays of their CSR."""
+        jobs = 1 if len(ptr) < 64 else self.n_jobs
+        return encode_all(ptr, idx, val, self.tokens_, self.bias_, self.relu, self.normalize, True, jobs)
+
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        found, scores = self._search(X.indptr, X.indices, X.data, k)
-        n, k = found.shape
-        indptr = np.arange(0, n * k + 1, k, dtype=np.int32 if n * k < 2**31 else np.int64)
-        return csr_array((scores.ravel(), found.ravel(), indptr), shape=(n, self.n_labels_))
+        h = queries(self._encode(X.indptr, X.indices, X.data), self.bias_scale_)
+        found, raw = self.index_.search(h, min(k, len(self.label_ids_)), n_jobs=1 if len(h) < 64 else self.n_jobs)
+        return as_matrix(self.label_ids_[found], self._unit(raw), self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
             return None
-        found, scores = self._search(np.array([0, len(indices)], np.int32), indices, values, k)
-        return found[0], scores[0]
-
-    def _search(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Labels and scores, (N, k), the best first."""
-        tables, jobs = self.scorer_, 1 if len(ptr) < 64 else self.n_jobs
-        h = encode_all(ptr, idx, val, tables["tokens"], tables["bias"], self.relu, self.normalize, True, jobs)
-        found, raw = top_k(h, tables["labels"], tables["label_bias"], min(k, len(self.label_ids_)), jobs)
-        return self.label_ids_[found], self._unit(raw)
+        h = queries(self._encode(np.array([0, len(indices)], np.int32), indices, values), self.bias_scale_)
+        found, raw = self.index_.search_one(h[0], min(k, len(self.label_ids_)))
+        return self.label_ids_[found], self._unit(raw[None])[0]
 
     def _unit(self, raw: np.ndarray) -> np.ndarray:
         """Raw scores (N, k), the best first, as scores in (0, 1)."""
@@ -346,24 +335,18 @@ class GLaS(Ranker):
             chance = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
         else:
             chance = 1 / (1 + np.exp(-np.clip(self.slope_ * raw + self.offset_, -60, 60)))
-        return np.clip(chance, _ABOVE_ZERO, _BELOW_ONE, dtype=np.float32)
+        return np.clip(chance, ABOVE_ZERO, BELOW_ONE, dtype=np.float32)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        facts = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
-        return facts, {"label_ids": self.label_ids_, **self.scorer_}, {}
+        facts: dict[str, Any] = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
+        facts["bias_scale"] = self.bias_scale_
+        facts["index"], arrays = self.index_.to_arrays()
+        arrays = {f"index_{name}": array for name, array in arrays.items()}
+        return facts, {"label_ids": self.label_ids_, "tokens": self.tokens_, "bias": self.bias_, **arrays}, {}
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
-        self.label_ids_ = arrays["label_ids"]
-        self.scorer_ = {name: arrays[name] for name in ("tokens", "bias", "labels", "label_bias")}
-
-
-def seen(Y: csr_array, labels: np.ndarray) -> csr_array:
-    """The columns `labels` of Y."""
-    if len(labels) == Y.shape[1]:
-        return Y
-    place = np.full(Y.shape[1], -1, np.int32)
-    place[labels] = np.arange(len(labels))
-    keep = place[Y.indices] >= 0
-    indptr = np.concatenate([[0], np.cumsum(keep)])[Y.indptr].astype(Y.indptr.dtype)
-    return csr_array((Y.data[keep], place[Y.indices[keep]], indptr), shape=(Y.shape[0], len(labels)))
+        self.bias_scale_ = facts["bias_scale"]
+        self.label_ids_, self.tokens_, self.bias_ = (arrays[name] for name in ("label_ids", "tokens", "bias"))
+        index = {name.removeprefix("index_"): array for name, array in arrays.items() if name.startswith("index_")}
+        self.index_ = from_arrays(facts["index"], index)

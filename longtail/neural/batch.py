@@ -30,6 +30,12 @@ class Points:
             stays = rng.random(len(self.val), dtype=np.float32) < keep
             self.val *= stays * np.float32(1 / keep)
 
+    def average(self) -> None:
+        """Divide each point by how many features it has left, so that their sum is a mean (MNN eq. 2 and 6)."""
+        left = np.concatenate([[0], np.cumsum(self.val != 0)])
+        counts = left[self.ptr[1:]] - left[self.ptr[:-1]]
+        self.val *= np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), np.diff(self.ptr))
+
 
 def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Points:
     """The chosen rows; `place` is scratch of D entries of -1, `unit` scales points to length 1."""

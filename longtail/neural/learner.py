@@ -1,4 +1,4 @@
-"""The embedding classifier as the training loop sees it: how it steps, how it measures itself."""
+"""What the training loop sees of a model: how it steps, how it measures itself."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import block
 from longtail.metrics import evaluate
 from longtail.neural.batch import CandidateSampler, points
@@ -18,12 +19,11 @@ from longtail.neural.search import top_k
 _MEASURED = 2000  # training points whose P@1 is followed
 
 
-class EmbeddingLearner:
-    """Steps a network on training points.
+class MeasuredLearner:
+    """Training points and held-out points, and how well both are ranked; a subclass says how it searches and steps.
 
     Parameters
     ----------
-    network : Network
     X : csr_array, (M, D)
         Points, used in place.
     rows : array, (N,)
@@ -32,6 +32,46 @@ class EmbeddingLearner:
         Labels of the training points, in the order of `rows`.
     validation : tuple of csr_array, optional
         Held-out points; those without labels are of no use and should be left out.
+    """
+
+    def __init__(
+        self, X: csr_array, rows: np.ndarray, Y: csr_array, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        self.X, self.rows, self.Y, self.validation = X, rows, Y, validation
+        stride = max(1, len(rows) // _MEASURED)
+        self._sample = np.arange(0, len(rows), stride)[:_MEASURED]
+
+    def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Best labels and raw scores of the points of X, (N, k) each."""
+        raise AssertionError(f"{type(self).__name__} must define search")
+
+    def measure(self) -> dict[str, float]:
+        """P@1 in training; P, PSP and nDCG in validation, of which nDCG@5 decides on early stopping."""
+        found = {"train_P@1": self._evaluate(*self.sample())["P@1"]}
+        if self.validation is not None:
+            held = self._evaluate(*self.validation)
+            found |= {f"validation_{name}": held[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
+            found["monitor"] = held["nDCG@5"]
+        return found
+
+    def sample(self) -> tuple[csr_array, csr_array]:
+        """Some training points, to measure on."""
+        return self.X[self.rows[self._sample]], self.Y[self._sample]
+
+    def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
+        found, _ = self.search(X, min(5, Y.shape[1]))
+        falling = np.tile(np.linspace(0.9, 0.1, found.shape[1], dtype=np.float32), (len(found), 1))
+        return evaluate(Y, as_matrix(found, falling, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
+
+
+class EmbeddingLearner(MeasuredLearner):
+    """Steps a network on training points.
+
+    Parameters
+    ----------
+    network : Network
+    X, rows, Y, validation
+        See :class:`MeasuredLearner`.
     sampler : CandidateSampler
     loss : Loss
     regularizer : Regularizer, optional
@@ -63,14 +103,13 @@ class EmbeddingLearner:
         unit: bool = True,
         n_regularized: int = 512,
     ) -> None:
-        self.network, self.X, self.rows, self.Y, self.validation = network, X, rows, Y, validation
+        super().__init__(X, rows, Y, validation)
+        self.network = network
         self.sampler, self.loss, self.regularizer = sampler, loss, regularizer
         self.weight, self.U, self.keep, self.unit = weight, U, keep, unit
         self.n_regularized = n_regularized
         self._features = np.full(X.shape[1], -1, np.int32)
         self._labels = np.full(Y.shape[1], -1, np.int32)
-        stride = max(1, len(rows) // _MEASURED)
-        self._sample = np.arange(0, len(rows), stride)[:_MEASURED]
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
         batch = points(self.X, self.rows[rows], self._features, self.unit)
@@ -84,7 +123,9 @@ class EmbeddingLearner:
             else:
                 labels = candidates.labels[drawn]
                 affinities = block(self.U.indptr, self.U.indices, self.U.data, labels, self._labels)
-        return self.network.step(batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities)
+        return self.network.step(
+            batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities, rng
+        )
 
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
@@ -96,27 +137,7 @@ class EmbeddingLearner:
             distinct = np.sort(rng.choice(distinct, self.n_regularized, replace=False))
         return distinct
 
-    def measure(self) -> dict[str, float]:
-        found = {"train_P@1": self._evaluate(*self.sample())["P@1"]}
-        if self.validation is not None:
-            held = self._evaluate(*self.validation)
-            found |= {f"validation_{name}": held[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
-            found["monitor"] = held["nDCG@5"]
-        return found
-
-    def sample(self) -> tuple[csr_array, csr_array]:
-        """Some training points, to measure on."""
-        return self.X[self.rows[self._sample]], self.Y[self._sample]
-
-    def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
-        found, _ = self.search(X, min(5, Y.shape[1]))
-        n, k = found.shape
-        falling = np.tile(np.linspace(0.9, 0.1, k, dtype=np.float32), n)
-        scores = csr_array((falling, found.ravel(), np.arange(0, n * k + 1, k)), shape=Y.shape)
-        return evaluate(Y, scores, train_Y=self.Y, ks=(1, 5))
-
     def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Best labels and raw scores of the points of X, (N, k) each."""
         settings, tables = self.network.settings, self.network.scorer()
         h = encode_all(
             X.indptr, X.indices, X.data, tables["tokens"], tables["bias"],

@@ -68,6 +68,8 @@ class LoopSettings:
     seed : int
     checkpoint : str, optional
         Folder for a checkpoint after every epoch; removed when training is done.
+    stop : int, optional
+        End after so many epochs, the schedule being that of all `epochs`.
     """
 
     epochs: int
@@ -78,6 +80,7 @@ class LoopSettings:
     patience: int = 3
     seed: int = 0
     checkpoint: str | None = None
+    stop: int | None = None
 
     def check(self) -> None:
         """Refuse what cannot be."""
@@ -126,9 +129,10 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     settings.check()
     state, best = _resume(learner, settings, identity)
     n_steps = -(-n_points // settings.batch_size)
+    last = settings.epochs if settings.stop is None else min(settings.stop, settings.epochs)
     with progress.stage("training") as done:
-        done(state.epoch / settings.epochs)
-        while state.epoch < settings.epochs and state.epoch - state.best_epoch <= settings.patience:
+        done(state.epoch / last)
+        while state.epoch < last and state.epoch - state.best_epoch <= settings.patience:
             rng = np.random.default_rng([settings.seed, state.epoch])
             total, rate = 0.0, 0.0
             order = rng.permutation(n_points)
@@ -136,11 +140,11 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
                 rate = settings.rate_at((state.epoch * n_steps + at + 0.5) / (settings.epochs * n_steps))
                 rows = np.sort(order[at * settings.batch_size : (at + 1) * settings.batch_size])
                 total += learner.step(rows, rng, rate)
-                done(1 / (n_steps * settings.epochs))
-            figures = learner.measure()
-            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
+                done(1 / (n_steps * last))
             if not math.isfinite(total):
                 raise SettingsError(f"The loss is {total} in epoch {state.epoch}. Lower learning_rate.")
+            figures = learner.measure()
+            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
             state.history.append(entry)
             if "monitor" not in figures or figures["monitor"] > state.best:
                 state.best, state.best_epoch = figures.get("monitor", 0.0), state.epoch

@@ -15,10 +15,17 @@ from longtail.kernels import losses as kernels
 from longtail.kernels import pool
 
 Loss = Callable[..., float]
+_CACHED = 1 << 16  # scores worked on at once: few enough to stay in a core's cache from one line to the next
 
 
 def bce(
-    scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 0.4
+    scores: np.ndarray,
+    ptr: np.ndarray,
+    places: np.ndarray,
+    rates: np.ndarray | None = None,
+    correction: float = 0.4,
+    *,
+    n_jobs: int | None = None,
 ) -> float:
     r"""Binary cross-entropy: each label decided on its own.
 
@@ -31,24 +38,31 @@ def bce(
     A rare label outside the batch meets few negatives; weights of one over the rate (correction 1) are unbiased and
     noisy, 0 ignores the matter; between them is best.
     """
+    n, width = scores.shape
     own = positions(ptr)
-    hits = scores[own, places]
-    np.clip(scores, -80, 80, out=scores)
-    np.exp(scores, out=scores)  # e
-    odds = scores + 1  # 1 + e, (B, C)
-    scores /= odds  # the probability
-    np.log(odds, out=odds)  # softplus
-    if rates is not None:
-        weights = rates ** np.float32(-correction)
-        soft, chance = odds[own, places], scores[own, places]
-        scores *= weights
-        odds *= weights
-        odds[own, places] = soft
-        scores[own, places] = chance
-    loss = odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64)
-    scores[own, places] -= 1
-    scores /= len(scores)
-    return float(loss / len(scores))
+    weights = None if rates is None else rates ** np.float32(-correction)
+
+    def work(first: int) -> float:
+        last = min(n, first + size)
+        rows, mine = scores[first:last], slice(ptr[first], ptr[last])
+        at = own[mine] - first, places[mine]
+        hits = rows[at]
+        np.clip(rows, -80, 80, out=rows)
+        np.exp(rows, out=rows)  # e
+        odds = rows + 1  # 1 + e
+        rows /= odds  # the probability
+        np.log(odds, out=odds)  # softplus
+        if weights is not None:
+            soft, chance = odds[at], rows[at]
+            rows *= weights
+            odds *= weights
+            odds[at], rows[at] = soft, chance
+        rows[at] -= 1
+        rows /= n
+        return float(odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64))
+
+    size = max(1, _CACHED // max(1, width))
+    return sum(pool.run(work, range(0, n, size), n_jobs)) / n
 
 
 def softmax(
@@ -102,6 +116,33 @@ def margin(
     total = sum(pool.run(work, pool.blocks(len(scores), n_jobs), n_jobs))
     scores /= len(scores)
     return total / len(scores)
+
+
+def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float = 0.0) -> float:
+    r"""Noise-contrastive loss over the cosines of points with the label sets of their batch.
+
+    Unlike the losses above it takes `cosines` (B, B), those of a point with its own labels on the diagonal, and the
+    positions of each point's `negatives` (B, h); its own position among them stands for none.
+
+    Formula: :math:`\frac{1}{4} (1 - c_{ii})^2 + \max_j [c_{ij} > m] \, c_{ij}^2` over its h negatives j.
+
+    Reference: MNN eq. 9 to 11. Use it to match points with sets of labels; the maximum keeps many easy negatives from
+    outweighing the one positive.
+    """
+    n = len(cosines)
+    own = np.arange(n)
+    matched = cosines[own, own].astype(np.float64)
+    loss = 0.25 * (1 - matched) ** 2  # eq. 9
+    against = np.take_along_axis(cosines, negatives, axis=1)  # (B, h)
+    counts = (against > margin) & (negatives != own[:, None])
+    each = np.where(counts, against**2, 0)  # eq. 10
+    worst = each.argmax(axis=1)  # eq. 11
+    values = each[own, worst].astype(np.float64)
+    slopes = np.where(counts[own, worst], 2 * against[own, worst], 0)
+    cosines[:] = 0
+    cosines[own, negatives[own, worst]] = slopes / n
+    cosines[own, own] = (matched - 1) / (2 * n)
+    return float((loss + values).mean())
 
 
 def positions(ptr: np.ndarray) -> np.ndarray:

@@ -34,6 +34,8 @@ class NetworkSettings:
     decay: float
     scale: float  # g at the start
     n_jobs: int | None = None
+    dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
+    eps: float = 1e-8  # of the optimiser of tokens
 
 
 class Network:
@@ -71,6 +73,7 @@ class Network:
             )
             for name, table in self.tables.items()
         }
+        self.optimizers["E"].eps = settings.eps
 
     # Forwards ----------------------------------------------------------------------------------------------------
 
@@ -104,19 +107,25 @@ class Network:
         weight: float = 0.0,
         drawn: np.ndarray | None = None,
         U: np.ndarray | None = None,
+        rng: np.random.Generator | None = None,
     ) -> float:
         """One step on one batch; returns the loss. `drawn` are positions of labels to regularise, U their affinity."""
         normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
         everything = len(labels) == len(self.tables["V"])
         phi, phi_length = self.encode(batch)  # (B, d)
+        hidden, mask = phi, None
+        if rng is not None and self.settings.dropout > 0:
+            stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
+            mask = stays * np.float32(1 / (1 - self.settings.dropout))
+            hidden = phi * mask
         V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
 
-        scores = phi @ V.T  # (B, C)
+        scores = hidden @ V.T  # (B, C)
         scores *= g
         scores += self.tables["c"][labels, 0]
         value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
 
-        dV = scores.T @ phi  # (C, d)
+        dV = scores.T @ hidden  # (C, d)
         dphi = scores @ V  # (B, d)
         dg = np.vdot(dV, V)
         dc = scores.sum(axis=0)[:, None]
@@ -124,17 +133,19 @@ class Network:
         dphi *= g
         if regularizer is not None and drawn is not None and U is not None:
             unit = V[drawn] if normal else V[drawn] / V_length[drawn]
-            extra, d_unit, d_points = regularizer(unit, phi, U)
+            extra, d_unit, d_points = regularizer(unit, hidden, U)
             value += weight * extra
             d_unit *= np.float32(weight)
             if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
-                d_unit = _through_length(d_unit, unit, V_length[drawn])
+                d_unit = through_length(d_unit, unit, V_length[drawn])
             dV[drawn] += d_unit
             if d_points is not None:
                 dphi += np.float32(weight) * d_points
+        if mask is not None:
+            dphi *= mask
         if normal:
-            dV = _through_length(dV, V, V_length)
-            dphi = _through_length(dphi, phi, phi_length)
+            dV = through_length(dV, V, V_length)
+            dphi = through_length(dphi, phi, phi_length)
             self._learn("g", np.array([0]), np.full((1, 1), dg, np.float32), rate)
         if self.settings.relu:
             dphi *= phi > 0
@@ -200,7 +211,7 @@ def activate(h: np.ndarray, relu: bool, normalize: bool) -> tuple[np.ndarray, np
     return h, length
 
 
-def _through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
+def through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Gradient before normalisation from the gradient after it: what points along the vector goes."""
     along = np.einsum("ij,ij->i", grad, unit)[:, None]
     return (grad - along * unit) / length

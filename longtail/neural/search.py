@@ -1,19 +1,40 @@
-"""Exact search by inner product, in blocks of points: the best labels of each."""
+"""Label vectors and biases under one search by inner product: the bias is one more number of each vector."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from longtail.kernels import pool
-from longtail.kernels.rows import top_k_rows
+from longtail.index import make_index
 
-_SCORES = 1 << 22  # scores held at once
+
+def with_bias(labels: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, float]:
+    """Vectors (L, d + 1) whose inner product with :func:`queries` includes the bias, and the scale for that.
+
+    The bias is divided by the scale, and the query has the scale in its place: biases are often far larger than the
+    other numbers, and would take the precision of the eight-bit codes for themselves.
+    """
+    scale = 1.0
+    if labels.size:
+        usual = float(np.median(np.abs(labels).max(axis=1)))
+        scale = max(1.0, float(np.abs(bias).max()) / max(usual, 1e-6))
+    out = np.empty((labels.shape[0], labels.shape[1] + 1), np.float32)
+    out[:, :-1] = labels
+    out[:, -1] = bias / np.float32(scale)
+    return out, scale
+
+
+def queries(points: np.ndarray, scale: float) -> np.ndarray:
+    """Points (N, d) as queries (N, d + 1)."""
+    out = np.empty((points.shape[0], points.shape[1] + 1), np.float32)
+    out[:, :-1] = points
+    out[:, -1] = scale
+    return out
 
 
 def top_k(
     points: np.ndarray, labels: np.ndarray, bias: np.ndarray, k: int, n_jobs: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels of the highest ``points @ labels.T + bias``.
+    """The k labels of the highest ``points @ labels.T + bias``, exactly.
 
     Parameters
     ----------
@@ -28,17 +49,5 @@ def top_k(
     found, scores : arrays, (N, k)
         Positions of labels and their scores, the best first, ties by smaller position.
     """
-    n = len(points)
-    found, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-    size = max(1, _SCORES // max(1, len(labels)))
-    for start in range(0, n, size):
-        rows = points[start : start + size] @ labels.T  # (size, L)
-        rows += bias
-
-        def work(block: tuple[int, int], rows: np.ndarray = rows, start: int = start) -> None:
-            first, last = block
-            top_k_rows(rows[first:last], k, found[start + first : start + last], scores[start + first : start + last])
-
-        jobs = 1 if rows.size < 1 << 18 else n_jobs
-        pool.run(work, pool.blocks(len(rows), jobs), jobs)
-    return found, scores
+    vectors, scale = with_bias(labels, bias)
+    return make_index(vectors, "ip", "exact").search(queries(points, scale), k, n_jobs=n_jobs)

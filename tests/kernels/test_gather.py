@@ -75,6 +75,7 @@ def test_signs_mark_the_points_of_each_node() -> None:
     signs = np.empty((2, 8), np.float32)
     gather.fill_signs(point_ptr, points, 0, 3, where, signs)
     assert signs[:, :3].tolist() == [[1, -1, -1], [1, 1, -1]]
+    assert (signs[:, 3:] == 0).all()  # no problem at all
 
 
 def test_pruning_to_steps_is_within_half_a_step() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -63,6 +65,17 @@ def test_one_lockstep_pass_is_eight_plain_passes() -> None:
             b[i] = new
         np.testing.assert_allclose(weights[:, lane], w, atol=1e-4)
         np.testing.assert_allclose(beta[:, lane], b, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [solve.squared_hinge, solve.logistic])
+def test_lanes_without_a_problem_stay_at_zero(solver: Any) -> None:
+    X = csr_array(np.random.default_rng(0).random((20, 5)).astype(np.float32))
+    signs = np.zeros((20, solve.LANES), np.float32)
+    signs[:, 0] = np.where(np.arange(20) % 2, 1, -1)
+    norms = (X.multiply(X).sum(axis=1) + 1).astype(np.float32)
+    weights = solver(X.indptr, X.indices, X.data, norms, signs, 1.0, 0.1, 5, 1.0, 0)
+    assert (weights[:, 0] != 0).any()
+    assert (weights[:, 1:] == 0).all()
 
 
 def test_points_without_features_are_solved_by_the_bias() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -44,6 +46,22 @@ def test_settings_out_of_range_are_refused(settings: dict[str, object], message:
     X, Y, _ = toy()
     with pytest.raises(SettingsError, match=message):
         PfastreXML(**settings).fit(X, Y)  # type: ignore[arg-type]
+
+
+def test_the_cost_is_chosen_on_held_out_points_and_kept(tmp_path: Path) -> None:
+    X, Y, _ = toy()
+    for validation in (None, toy(seed=1)[:2]):
+        model = FastXML(n_trees=2).fit(X, Y, validation=validation)
+        assert model.cost is None
+        assert model.cost_ in FastXML._COSTS
+    model.save(tmp_path / "model")
+    assert longtail.load(tmp_path / "model").cost_ == model.cost_  # type: ignore[union-attr]
+    assert FastXML(n_trees=2, cost=3.0).fit(X, Y).cost_ == 3.0
+
+
+def test_a_cost_is_found_where_no_point_can_be_spared() -> None:
+    X, Y = csr_array(np.eye(5, dtype=np.float32)), csr_array(np.eye(5, dtype=np.float32))
+    assert FastXML(n_trees=1).fit(X, Y).cost_ in FastXML._COSTS
 
 
 def test_threads_do_not_change_the_model() -> None:

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from longtail.models.bonsai import Bonsai
 from longtail.models.glas import GLaS
+from longtail.models.mnn import MNN
 from longtail.models.parabel import Parabel
 
 SPARSE_SCORES = "predict gives a sparse matrix of scores, at most k a row, not an array of the shape of y"
@@ -42,7 +43,12 @@ def _checks() -> list[object]:
 def _listed() -> list[object]:
     return [
         pytest.param(estimator, check, id=f"{type(estimator).__name__}-{_name(check)}")
-        for model in (Parabel(n_trees=1, n_jobs=1), Bonsai(n_trees=1, n_jobs=1), GLaS(dim=8, epochs=2, n_jobs=1))
+        for model in (
+            Parabel(n_trees=1, n_jobs=1),
+            Bonsai(n_trees=1, n_jobs=1),
+            GLaS(dim=8, epochs=2, n_jobs=1),
+            MNN(dim=8, epochs=2, n_jobs=1),
+        )
         for estimator, check in estimator_checks_generator(model, legacy=True)
         if _name(check) not in SKIPPED
     ]

@@ -1,4 +1,4 @@
-"""Exact search and the schedule of the loop."""
+"""Search with biases and the schedule of the loop."""
 
 from __future__ import annotations
 
@@ -6,21 +6,32 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from longtail.index import make_index
 from longtail.neural import search
 from longtail.neural.learner import calibrate
 from longtail.neural.loop import LoopSettings, fingerprint
 
 
-@pytest.mark.parametrize("held", [1, 7, 1 << 22])
-def test_exact_search_is_a_sort_of_all_scores(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "_SCORES", held)
+@pytest.mark.parametrize("size", [0.01, 1.0, 100.0])
+def test_search_with_biases_is_a_sort_of_all_scores(size: float) -> None:
     rng = np.random.default_rng(0)
     points, labels = rng.standard_normal((9, 4), np.float32), rng.standard_normal((30, 4), np.float32)
-    bias = rng.standard_normal(30).astype(np.float32)
+    bias = rng.standard_normal(30).astype(np.float32) * np.float32(size)
     found, scores = search.top_k(points, labels, bias, 5)
     expected = points @ labels.T + bias
     np.testing.assert_array_equal(found, np.argsort(-expected, axis=1)[:, :5])
     np.testing.assert_allclose(scores, -np.sort(-expected, axis=1)[:, :5], rtol=1e-5)
+
+
+def test_large_biases_leave_eight_bit_codes_their_precision() -> None:
+    rng = np.random.default_rng(0)
+    labels, bias = rng.standard_normal((3000, 32), np.float32), rng.uniform(-300, -298, 3000).astype(np.float32)
+    points = rng.standard_normal((50, 32), np.float32)
+    vectors, scale = search.with_bias(labels, bias)
+    index = make_index(vectors, "ip", "ivf", queries=search.queries(points, scale), n_rescored=20)
+    found, _ = index.search(search.queries(points, scale), 5)
+    true, _ = search.top_k(points, labels, bias, 5)
+    assert np.mean([len(set(a) & set(b)) / 5 for a, b in zip(found.tolist(), true.tolist(), strict=True)]) > 0.9
 
 
 @pytest.mark.parametrize(("schedule", "middle"), [("constant", 1.0), ("linear", 0.5), ("cosine", 0.5)])

@@ -1,0 +1,56 @@
+"""From what a search has found to a matrix of scores: found columns as they are, or the votes of found rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels.topk import csr_top_k_serial
+
+_BLOCK = 4096  # queries whose votes are held at once
+
+
+def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
+    """Ids and scores (n, k), the best first and -1 where there is none, as a sparse matrix in that order."""
+    there = ids >= 0
+    indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
+    indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
+    return csr_array((scores[there], ids[there].astype(np.int32, copy=False), indptr), shape=(len(ids), n_columns))
+
+
+def top_k(scores: csr_array, k: int) -> csr_array:
+    """The k best of each row, the best first, ties by smaller column."""
+    indptr, indices, data = csr_top_k_serial(scores.indptr, scores.indices, scores.data, k)
+    return csr_array((data, indices, indptr), shape=scores.shape)
+
+
+def vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) -> csr_array:
+    """The columns of Y that the found rows vote for.
+
+    Parameters
+    ----------
+    ids : array, (n, m)
+        Rows of Y found for each query; -1 for none.
+    weights : array, (n, m)
+        The weight of each one's vote, 0 or more; only their ratios matter.
+    Y : csr_array, (N, L)
+        What each row votes for.
+    k : int
+        Columns to keep for each query.
+
+    Returns
+    -------
+    csr_array, (n, L)
+        Shares of the votes, 0 to 1, the highest first.
+    """
+    weights = np.where(ids >= 0, weights, 0).astype(np.float32)
+    weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    parts = []
+    for start in range(0, max(1, len(ids)), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        parts.append(top_k(as_matrix(ids[block], weights[block], Y.shape[0]) @ Y, k))
+    if len(parts) == 1:
+        return parts[0]
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in parts]))])
+    indices, data = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "data"))
+    return csr_array((data, indices, indptr.astype(np.int64)), shape=(len(ids), Y.shape[1]))

@@ -1,0 +1,36 @@
+"""Models as flat arrays: what every layout of trained trees shares."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+
+class FlatArrays:
+    """Base of a dataclass whose fields are all arrays.
+
+    The arrays are made read-only, so that arrays just trained and arrays mapped from disk look the same to the
+    compiler, which would otherwise compile every kernel twice. Pickling moves the arrays alone; each thread has scratch
+    of its own.
+    """
+
+    def __post_init__(self) -> None:
+        for name, array in self.arrays().items():
+            array = np.asarray(array)
+            array.flags.writeable = False
+            setattr(self, name, array)
+        self._scratch = threading.local()
+
+    def __getstate__(self) -> dict[str, np.ndarray]:
+        return self.arrays()
+
+    def __setstate__(self, arrays: dict[str, np.ndarray]) -> None:
+        self.__init__(**arrays)  # type: ignore[misc]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What to store."""
+        entries: Any = fields(self)  # type: ignore[arg-type]
+        return {entry.name: getattr(self, entry.name) for entry in entries}

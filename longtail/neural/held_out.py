@@ -1,0 +1,50 @@
+"""Points to train on, points held out to measure on, and the labels that training knows."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.split import split
+
+Pair = tuple[csr_array, csr_array]
+
+_MOST = 2000  # points held out: more cost training points and measure hardly better
+_FEW = 20_000  # points; with fewer, training again on all of them is cheap, and each one counts
+
+
+def hold_out(
+    X: csr_array, Y: csr_array, validation: Pair | None, fraction: float, seed: int
+) -> tuple[np.ndarray, Pair | None]:
+    """Rows to train on, and the validation part: the one given, or `fraction` of the points, 2,000 at most."""
+    some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
+    if validation is not None or fraction == 0:
+        return some, validation
+    train_rows, held_rows = split(Y[some], min(fraction, _MOST / len(some)), seed)
+    held = some[held_rows]
+    return some[train_rows], (X[held], Y[held]) if len(held) else None
+
+
+def seen(Y: csr_array, labels: np.ndarray) -> csr_array:
+    """The columns `labels` of Y."""
+    if len(labels) == Y.shape[1]:
+        return Y
+    place = np.full(Y.shape[1], -1, np.int32)
+    place[labels] = np.arange(len(labels))
+    keep = place[Y.indices] >= 0
+    indptr = np.concatenate([[0], np.cumsum(keep)])[Y.indptr].astype(Y.indptr.dtype)
+    return csr_array((Y.data[keep], place[Y.indices[keep]], indptr), shape=(Y.shape[0], len(labels)))
+
+
+def measurable(held: Pair | None, labels: np.ndarray) -> Pair | None:
+    """The validation part over the labels seen in training; None where nothing is left to measure."""
+    if held is None:
+        return None
+    X, Y = held[0], seen(held[1], labels)
+    some = np.flatnonzero(np.diff(Y.indptr))
+    return (X[some], Y[some]) if len(some) else None
+
+
+def trains_again(refit: bool | None, n_points: int) -> bool:
+    """Whether to train once more, on the held-out points too: as told or, for None, where points are few."""
+    return n_points < _FEW if refit is None else refit
