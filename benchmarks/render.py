@@ -13,6 +13,7 @@ from benchmarks import results
 
 SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
     "peers": "benchmarks.peers.section",
+    "decaf": "benchmarks.decaf_section",
     "embeddings": "benchmarks.embeddings_section",
     "index": "benchmarks.index_section",
     "tail": "benchmarks.tail_section",

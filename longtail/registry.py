@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MODELS = {
     "auto": "longtail.models.auto:Auto",
     "bonsai": "longtail.models.bonsai:Bonsai",
+    "decaf": "longtail.models.decaf:DECAF",
     "dismec": "longtail.models.dismec:DiSMEC",
     "ensemble": "longtail.models.ensemble:Ensemble",
     "fastxml": "longtail.models.fastxml:FastXML",

@@ -142,6 +142,36 @@ class Tagger:
         """A tagger around a ranker that was fitted on the matrices of `data`."""
         return cls(ranker)._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
 
+    def add_labels(self, names: Sequence[str], texts: Sequence[str] | None = None) -> Self:
+        """Add labels that no text has had yet, without training, where the model can score a label by its text.
+
+        Parameters
+        ----------
+        names : list of str
+            Names of the new labels.
+        texts : list of str, optional
+            What describes each; its name by default.
+        """
+        ranker: Any = self._fitted().ranker_
+        if not hasattr(ranker, "add_labels"):
+            raise ModelError(
+                f"{type(ranker).__name__} cannot score a label by its text. Train a model that can: decaf."
+            )
+        names = _texts(names)
+        described = names if texts is None else _texts(texts)
+        if len(described) != len(names):
+            raise DataError(f"{len(names)} names but {len(described)} texts", remedy="Give a text for each name")
+        known = set(self.label_names_)
+        for name in names:
+            if name in known:
+                raise DataError(f"the label {name!r} is there already", remedy="Give each new label once")
+            known.add(name)
+        ranker.add_labels(self.features(described))
+        self.label_names_ = Names.of([*self.label_names_, *names])
+        self.label_ids_ = None if self.label_ids_ is None else Names.of([*self.label_ids_, *names])
+        self.label_counts_ = np.concatenate([self.label_counts_, np.zeros(len(names), np.int32)])
+        return self
+
     def _ranker(self) -> Ranker:
         if isinstance(self.model, str):
             return registry.make(self.model, self.settings)

@@ -182,3 +182,19 @@ def test_without_drops_pairs() -> None:
     out = without(Y, np.array([[0, 1], [2, 2], [1, 1]]))
     assert out.toarray().tolist() == [[1, 0, 0], [0, 0, 0], [1, 0, 0]]
     assert without(Y, None) is Y
+
+
+def test_labels_are_added_by_their_text(tmp_path: Path) -> None:
+    texts = {"fruit": "fruit apple", "red": "red colour", "vehicle": "vehicle car", "tree": "green tree"}
+    tagger = Tagger("decaf", dim=8, epochs=2).fit(TEXTS, LABELS, label_texts=texts)
+    assert tagger.add_labels(["quick", "apple green"], ["fast", "green apple"]) is tagger
+    assert [*tagger.label_names_][-2:] == ["quick", "apple green"]
+    assert "apple green" in dict(tagger.suggest("green apple", k=9))
+    tagger.save(tmp_path / "m")
+    assert longtail.load(tmp_path / "m").suggest("green apple", k=9) == tagger.suggest("green apple", k=9)
+    with pytest.raises(DataError, match="'red' is there already"):
+        tagger.add_labels(["red"])
+    with pytest.raises(DataError, match="2 names but 1 texts"):
+        tagger.add_labels(["a", "b"], ["c"])
+    with pytest.raises(ModelError, match="cannot score a label by its text"):
+        Tagger("popular").fit(TEXTS, LABELS).add_labels(["new"])

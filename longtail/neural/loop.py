@@ -26,6 +26,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
     "constant": lambda done: 1.0,
     "linear": lambda done: 1 - done,
     "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
+    "halved": lambda done: 1.0 if done < 0.5 else 0.5,
 }
 
 
@@ -59,8 +60,8 @@ class LoopSettings:
     batch_size : int
     rate : float
         Learning rate at its highest.
-    schedule : {"linear", "cosine", "constant"}
-        How it falls to the end.
+    schedule : {"linear", "cosine", "halved", "constant"}
+        How it falls to the end; "halved" is one half from the middle on.
     warmup : float
         Share of all steps over which it rises from 0.
     patience : int
@@ -70,6 +71,10 @@ class LoopSettings:
         Folder for a checkpoint after every epoch; removed when training is done.
     stop : int, optional
         End after so many epochs, the schedule being that of all `epochs`.
+    keep_checkpoint : bool
+        Leave it there instead, for a run of several parts: a part that is done is not trained again.
+    stage : str
+        What progress calls the work.
     """
 
     epochs: int
@@ -81,6 +86,8 @@ class LoopSettings:
     seed: int = 0
     checkpoint: str | None = None
     stop: int | None = None
+    keep_checkpoint: bool = False
+    stage: str = "training"
 
     def check(self) -> None:
         """Refuse what cannot be."""
@@ -130,7 +137,7 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     state, best = _resume(learner, settings, identity)
     n_steps = -(-n_points // settings.batch_size)
     last = settings.epochs if settings.stop is None else min(settings.stop, settings.epochs)
-    with progress.stage("training") as done:
+    with progress.stage(settings.stage) as done:
         done(state.epoch / last)
         while state.epoch < last and state.epoch - state.best_epoch <= settings.patience:
             rng = np.random.default_rng([settings.seed, state.epoch])
@@ -155,7 +162,7 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     if best:
         for name, array in learner.weights().items():
             array[...] = best[name]
-    if settings.checkpoint is not None:
+    if settings.checkpoint is not None and not settings.keep_checkpoint:
         shutil.rmtree(settings.checkpoint, ignore_errors=True)
     return state.history
 

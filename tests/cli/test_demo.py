@@ -20,7 +20,7 @@ def small(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_demo_shows_a_table_and_suggestions(run: Run) -> None:
     told = run("demo", "--text", "a plum tart").stdout
-    for words in (*demo.MODELS, "60 to train, 15 to test, 7 labels", "“a plum tart”", "all about plum"):
+    for words in (*demo.MODELS, "60 to train, 15 to test, 7 labels", "“a plum tart”", "all about plum", "Rare labels"):
         assert words in told
 
 
@@ -28,6 +28,8 @@ def test_demo_as_json(run: Run) -> None:
     found = json.loads(run("demo", "--json").stdout)
     assert [row["model"] for row in found["results"]] == list(demo.MODELS)
     assert found["results"][-1]["P@1"] > found["results"][0]["P@3"]
+    rare = found["rare"]
+    assert rare["found_only"] - rare["found_by_baseline_only"] == rare["found"] - rare["found_by_baseline"]
     assert [row["text"] for row in found["suggestions"]] == list(demo.TITLES)
 
 
@@ -44,3 +46,19 @@ def test_demo_is_a_name_of_data_unless_a_file_is_called_so(run: Run, raw: Path, 
     assert (facts["data"], facts["n_points"]) == ("demo", 60)
     (here / "demo").mkdir()
     assert "demo" in run("train", "demo", "--model", "popular", "--out", "m", code=2).stderr
+
+
+def test_rare_labels_are_counted_both_ways(raw: Path) -> None:
+    from scipy.sparse import csr_array
+
+    data = longtail.read(raw)
+    assert data.test is not None
+    labels = data.test.Y.indices[:1]
+    rows = [0] * len(labels)
+    hit = csr_array(([0.9] * len(labels), (rows, labels)), shape=data.test.Y.shape)
+    nothing = csr_array(data.test.Y.shape)
+    told = demo.rare_labels(data, [nothing, hit])
+    assert told["found"] == told["found_only"]
+    assert told["found_by_baseline"] == told["found_by_baseline_only"] == 0
+    assert len(told["examples"]) == told["found_only"]
+    assert demo.rare_labels(data, [hit, hit])["found_only"] == 0

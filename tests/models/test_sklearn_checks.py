@@ -8,6 +8,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from longtail.models.bonsai import Bonsai
+from longtail.models.decaf import DECAF
 from longtail.models.glas import GLaS
 from longtail.models.mnn import MNN
 from longtail.models.parabel import Parabel
@@ -46,6 +47,7 @@ def _listed() -> list[object]:
         for model in (
             Parabel(n_trees=1, n_jobs=1),
             Bonsai(n_trees=1, n_jobs=1),
+            DECAF(dim=8, epochs=2, n_jobs=1),
             GLaS(dim=8, epochs=2, n_jobs=1),
             MNN(dim=8, epochs=2, n_jobs=1),
         )

@@ -1,0 +1,119 @@
+"""Votes of a point's nearest neighbours among sparse points, by an inverted index: features to the points with them.
+
+Serial, free of the interpreter lock, over a range of rows: see :mod:`longtail.kernels.pool`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from longtail.kernels.topk import _sift_down, top_k_pairs
+
+
+@njit(cache=True, nogil=True)
+def heaviest(indptr, indices, data, n_terms):
+    """Rows scaled to length 1 and cut to their `n_terms` entries of largest magnitude, in the order they had."""
+    n = indptr.shape[0] - 1
+    out_ptr = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        out_ptr[i + 1] = out_ptr[i] + min(n_terms, indptr[i + 1] - indptr[i])
+    out_idx = np.empty(out_ptr[n], np.int32)
+    out_val = np.empty(out_ptr[n], np.float32)
+    for i in range(n):
+        begin, end = indptr[i], indptr[i + 1]
+        square = 0.0
+        for p in range(begin, end):
+            square += np.float64(data[p]) * np.float64(data[p])
+        scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
+        floor = np.float32(-1.0)
+        spare = end - begin  # how many entries as large as the floor may stay
+        if end - begin > n_terms:
+            size = np.abs(data[begin:end])
+            floor = np.partition(size, end - begin - n_terms)[end - begin - n_terms]
+            larger = 0
+            for s in size:
+                larger += s > floor
+            spare = n_terms - larger
+        c = out_ptr[i]
+        for p in range(begin, end):
+            size_p = abs(data[p])
+            if size_p > floor or (size_p == floor and spare > 0):
+                spare -= size_p == floor
+                out_idx[c] = indices[p]
+                out_val[c] = data[p] * scale
+                c += 1
+    return out_ptr, out_idx, out_val
+
+
+@njit(cache=True, nogil=True)
+def vote(
+    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, shared, k, near, total, first, last,
+    out_labels, out_shares, out_n, out_top,
+):  # fmt: skip
+    """The k labels with most votes of the neighbours of rows first..last.
+
+    Neighbours are the `n_neighbours` points of highest similarity above zero. With `shared`, each votes for its labels
+    with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
+    a neighbour that has it. `out_top` gets the highest similarity. `most` is the largest number of labels that a stored
+    point has.
+    near : scratch of zeros, one a stored point. total : scratch of zeros, one a label. Both are zeros again at the end.
+    """
+    touched = np.empty(near.shape[0], np.int32)
+    rows = np.empty(n_neighbours, np.int32)
+    sims = np.empty(n_neighbours, np.float32)
+    labels = np.empty(most * n_neighbours, np.int32)
+    votes = np.empty(most * n_neighbours, np.float32)
+    for i in range(first, last):
+        m = 0
+        for p in range(ptr[i], ptr[i + 1]):
+            x = val[p]
+            for q in range(post_ptr[idx[p]], post_ptr[idx[p] + 1]):
+                row = post_row[q]
+                if near[row] == 0.0:
+                    touched[m] = row
+                    m += 1
+                near[row] += x * post_val[q]
+                if near[row] == 0.0:  # cancelled to exactly zero: keep it marked as touched
+                    near[row] = np.float32(-1e-30)
+        size = 0
+        for t in range(m):
+            row = touched[t]
+            s = near[row]
+            near[row] = 0.0
+            if s <= 0.0:
+                continue
+            if size < n_neighbours:
+                at = size
+                size += 1
+                while at > 0:
+                    up = (at - 1) // 2
+                    if sims[up] < s or (sims[up] == s and rows[up] > row):
+                        break
+                    rows[at], sims[at] = rows[up], sims[up]
+                    at = up
+                rows[at], sims[at] = row, s
+            elif s > sims[0] or (s == sims[0] and row < rows[0]):
+                rows[0], sims[0] = row, s
+                _sift_down(rows, sims, 0, size)
+        sum_all = np.float32(0.0)
+        top = np.float32(0.0)
+        n = 0
+        order = np.argsort(rows[:size])  # votes are added in one order, whatever the order of the heap
+        for t in order:
+            v = sims[t] * sims[t] if shared else min(sims[t], np.float32(0.9999))
+            sum_all += v
+            top = max(top, sims[t])
+            for p in range(y_ptr[rows[t]], y_ptr[rows[t] + 1]):
+                label = y_idx[p]
+                if total[label] == 0.0:
+                    labels[n] = label
+                    n += 1
+                total[label] = total[label] + v if shared else max(total[label], v)
+        if not shared:
+            sum_all = np.float32(1.0)
+        for a in range(n):
+            votes[a] = total[labels[a]] / sum_all
+            total[labels[a]] = 0.0
+        out_top[i] = top
+        out_n[i] = top_k_pairs(labels[:n], votes[:n], k, out_labels[i], out_shares[i])

@@ -1,0 +1,313 @@
+"""DECAF's four training modules (paper §3.1).
+
+I    a surrogate task: clusters of labels instead of labels, classifiers made of text alone, which forces good tokens
+II   the shortlister: labels clustered again by what I has learnt, classifiers with refinement vectors
+III  a start for the classifiers of labels: z² = E z, fresh blocks
+IV   the ranker: classifiers of labels, learnt against the candidates that the shortlister gives
+
+Which of them run is said by the :class:`Plan`; with all of its defaults it is IV alone, against shared candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from longtail.index import Index, make_index
+from longtail.kernels import shortlist as kernels
+from longtail.labels.clusters import balanced_clusters, members
+from longtail.neural.instance import Instance, TextEncoder, spread
+from longtail.neural.loop import LoopSettings, train
+from longtail.neural.network import encode_all
+from longtail.neural.shortlists import ShortlistSampler
+from longtail.neural.text_learner import Encoder, TextLearner
+from longtail.neural.text_network import _CHUNK, Targets, TextNetwork, TextNetworkSettings
+
+SHORTLISTS = ("search", "clusters", "hnsw", "tree")
+_RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
+_LISTED = 400  # labels of a point's shortlist at most
+_SAMPLE = 2000
+_ABSORBED = 3  # passes over the held-out points in the end
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a training run; :class:`longtail.models.decaf.DECAF` describes them."""
+
+    network: TextNetworkSettings
+    loop: LoopSettings
+    shortlist: str = "search"
+    surrogate_epochs: int = 0
+    surrogate_drop: float = 0.5
+    surrogate_rate: float = 0.01
+    n_clusters: int = 0
+    beam: int | None = None
+    candidates: int = 4096
+    n_hard: int = 0
+    shared: bool = True
+    correction: float = 0.4
+    keep: float = 1.0
+    prior: bool = True
+    recall: float = 0.98  # of the search for the classifiers of highest score
+    start_from_text: bool = True
+    lite: bool = False
+
+
+@dataclass
+class Ranking:
+    """What modules II to IV leave: the ranker's network, and the shortlister where it has clusters."""
+
+    network: TextNetwork
+    guide: Encoder | None
+    clusters: np.ndarray | None
+    cluster_of: np.ndarray | None
+    beam: int
+
+
+@dataclass
+class Training:
+    """What is learnt from, and the modules.
+
+    Attributes
+    ----------
+    X : csr_array, (M, D)
+        Points, used in place.
+    rows : array, (N,)
+        Those to train on.
+    Y : csr_array, (N, L)
+        Their labels.
+    text : csr_array, (L, D), optional
+        Label text, rows of length 1 or 0.
+    centroids : csr_array, (L, D), optional
+        Labels as the mean of their points, where modules I or II run.
+    held : tuple of csr_array, optional
+        Held-out points and their labels.
+    listed : array, (N, S), optional
+        Labels that another model suggests for each training point.
+    """
+
+    X: csr_array
+    rows: np.ndarray
+    Y: csr_array
+    text: csr_array | None
+    centroids: csr_array | None
+    held: tuple[csr_array, csr_array] | None
+    listed: np.ndarray | None
+    plan: Plan
+    identity: str = ""
+
+    def surrogate(self) -> TextNetwork | None:
+        """Module I, which instances share."""
+        plan = self.plan
+        if not plan.surrogate_epochs:
+            return None
+        assert self.centroids is not None
+        cluster_of = balanced_clusters(self.centroids, plan.n_clusters, plan.loop.seed, plan.network.n_jobs)
+        n = int(cluster_of.max()) + 1
+        text = None if self.text is None else unit(csr_array(indicator(cluster_of, n).T @ self.text))
+        settings = replace(plan.network, form="text", drop=plan.surrogate_drop, freeze=False, forget=0.0)
+        network, _ = self._learn(
+            Targets(n, text), settings, cluster_of, "module I", plan.surrogate_epochs, plan.surrogate_rate, None, 0
+        )
+        return network
+
+    def ranker(self, number: int, surrogate: TextNetwork | None) -> tuple[Ranking, list[dict[str, float]]]:
+        """Modules II to IV of one instance."""
+        plan = self.plan
+        frozen = replace(plan.network, freeze=plan.lite and surrogate is not None)
+        before, shortlist, clusters, cluster_of, beam = surrogate, self.listed, None, None, 0
+        if plan.shortlist == "clusters":
+            before, cluster_of, shortlist, beam = self._shortlister(number, surrogate, frozen)
+            clusters = augmented(before.classifiers(), before.tables["c"])
+        elif plan.shortlist == "hnsw" and surrogate is not None:
+            shortlist = self._nearest(surrogate)
+        network, history = self._learn(
+            Targets(self.Y.shape[1], self.text), frozen, None, f"module IV of instance {number + 1}",
+            plan.loop.epochs, plan.loop.rate, before, number, shortlist,
+        )  # fmt: skip
+        # S is frozen in module IV, the encoder that it was learnt with included.
+        guide = None if clusters is None or before is None else Encoder.of(before)
+        return Ranking(network, guide, clusters, cluster_of, beam), history
+
+    def absorb(self, network: TextNetwork, rows: np.ndarray, Y: csr_array) -> None:
+        """Learn from the held-out points, too, once they are needed no more: a few steps among others seen before.
+
+        `rows` are these points in X, `Y` (n, L) their labels.
+        """
+        plan = self.plan
+        rng = np.random.default_rng([plan.loop.seed, 1])
+        old = np.sort(rng.choice(len(self.rows), min(len(rows), len(self.rows)), replace=False))
+        both = csr_array(vstack([self.Y[old], Y]))
+        sampler = ShortlistSampler(both, plan.candidates, plan.loop.batch_size)
+        some = np.concatenate([self.rows[old], rows])
+        learner = TextLearner(network, self.X, some, both, None, sampler, plan.correction, plan.keep)
+        loop = replace(
+            plan.loop, epochs=_ABSORBED, rate=plan.loop.rate / 4, stage="the held-out points", checkpoint=None
+        )
+        train(learner, len(some), loop)
+
+    def instance(self, ranking: Ranking, exact: bool = False) -> Instance:
+        """What predicts; with `exact`, by a look at all labels, which takes no time to build."""
+        plan, network = self.plan, ranking.network
+        labels = augmented(network.classifiers(), network.tables["c"])
+        encoder = Encoder.of(network)
+        index: Index | None = None
+        if ranking.clusters is not None:
+            index = make_index(ranking.clusters, "ip", "exact" if exact else "auto")
+        elif plan.shortlist == "hnsw" and not exact:
+            index = make_index(labels, "ip", "hnsw", n_jobs=plan.network.n_jobs)
+        elif plan.shortlist != "tree":
+            some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
+            queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
+            asked = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
+            asked["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
+            index = make_index(labels, "ip", "exact") if exact else make_index(labels, "ip", "auto", **asked)
+        return Instance(
+            encoder, TextEncoder.of(network), labels, index, ranking.guide, ranking.clusters, ranking.cluster_of,
+            ranking.beam,
+        )  # fmt: skip
+
+    # The modules ---------------------------------------------------------------------------------------------------
+
+    def _shortlister(
+        self, number: int, surrogate: TextNetwork | None, settings: TextNetworkSettings
+    ) -> tuple[TextNetwork, np.ndarray, np.ndarray, int]:
+        """Module II: a network over clusters, the cluster of each label, each training point's shortlist, the beam."""
+        plan, jobs = self.plan, self.plan.network.n_jobs
+        centroids = self.centroids
+        assert centroids is not None
+        if surrogate is not None:
+            centroids = csr_array(csr_array(self.Y.T) @ embedded(surrogate, self.X, self.rows))
+        cluster_of = balanced_clusters(centroids, plan.n_clusters, plan.loop.seed + 1 + number, jobs)
+        n = int(cluster_of.max()) + 1
+        targets = Targets(n, self.text, None if self.text is None else members(cluster_of, n))
+        network, _ = self._learn(
+            targets, settings, cluster_of, f"module II of instance {number + 1}", plan.loop.epochs, plan.loop.rate,
+            surrogate, number,
+        )  # fmt: skip
+        meta = merged(self.Y, cluster_of, n)
+        vectors, bias = network.classifiers(), network.tables["c"]
+        index = make_index(augmented(vectors, bias), "ip", "exact")
+        encoder = Encoder.of(network)
+        sample = np.arange(0, len(self.rows), max(1, len(self.rows) // _SAMPLE))
+        beam = plan.beam or self._needed_beam(encoder, index.vectors, sample, meta)
+        ptr, labels = members(cluster_of, n)
+        largest = int(np.diff(ptr).max())
+        beam = min(beam, n)
+        listed = np.empty((len(self.rows), min(_LISTED, beam * largest)), np.int32)
+        for start in range(0, len(self.rows), _CHUNK):
+            some = self.X[self.rows[start : start + _CHUNK]]
+            found, _ = index.search(encoder(some.indptr, some.indices, some.data, jobs), beam, n_jobs=jobs)
+            out = listed[start : start + _CHUNK]
+            spread(lambda block, f=found, o=out: kernels.expand(f, ptr, labels, *block, o), len(out), jobs)
+        return network, cluster_of, listed, beam
+
+    def _needed_beam(self, encoder: Encoder, clusters: np.ndarray, sample: np.ndarray, meta: csr_array) -> int:
+        """The smallest beam whose recall of training positives exceeds 85 %."""
+        some, own = self.X[self.rows[sample]], meta[sample]
+        scores = encoder(some.indptr, some.indices, some.data, self.plan.network.n_jobs) @ clusters.T
+        at = scores[np.repeat(np.arange(len(sample)), np.diff(own.indptr)), own.indices]
+        scores.sort(axis=1)
+        ranks = [
+            scores.shape[1] - np.searchsorted(row, at[a:b])
+            for row, a, b in zip(scores, own.indptr[:-1], own.indptr[1:], strict=True)
+        ]
+        return int(np.quantile(np.concatenate(ranks), _RECALL)) + 1
+
+    def _nearest(self, surrogate: TextNetwork) -> np.ndarray:
+        """Labels whose centroids lie nearest to each training point, by a graph search (the HNSW row of Table 5)."""
+        jobs = self.plan.network.n_jobs
+        x = embedded(surrogate, self.X, self.rows)
+        centroids = np.asarray(csr_array(self.Y.T) @ x, np.float32)
+        index = make_index(centroids, "cosine", "hnsw", n_jobs=jobs)
+        return index.search(x, min(100, len(centroids)), n_jobs=jobs)[0]
+
+    def _learn(
+        self, targets: Targets, settings: TextNetworkSettings, cluster_of: np.ndarray | None, stage: str, epochs: int,
+        rate: float, before: TextNetwork | None, number: int, shortlist: np.ndarray | None = None,
+    ) -> tuple[TextNetwork, list[dict[str, float]]]:  # fmt: skip
+        """One network trained on labels or on clusters of them."""
+        plan = self.plan
+        Y, held = self.Y, self.held
+        if cluster_of is not None:
+            Y = merged(Y, cluster_of, targets.n)
+            held = None if held is None else (held[0], merged(held[1], cluster_of, targets.n))
+        rng = np.random.default_rng([plan.loop.seed, number])
+        network = TextNetwork(self.X.shape[1], targets, settings, self._prior(Y), rng)
+        if before is not None:
+            network.adopt(before, blocks=cluster_of is not None)
+        if plan.start_from_text and network.has_text and network.has_refinement:
+            _start_from_text(network)
+        n_drawn = max(plan.candidates, 0)
+        sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, shortlist, plan.n_hard)
+        learner = TextLearner(
+            network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep,
+            listed=not plan.shared and cluster_of is None,
+        )  # fmt: skip
+        folder = plan.loop.checkpoint
+        loop = replace(
+            plan.loop, epochs=epochs, rate=rate, stage=stage, seed=plan.loop.seed + number, keep_checkpoint=True,
+            checkpoint=None if folder is None else str(Path(folder) / stage.replace(" ", "-")),
+        )  # fmt: skip
+        return network, train(learner, len(self.rows), loop, self.identity)
+
+    def _prior(self, Y: csr_array) -> np.ndarray:
+        """Biases at the start: the log odds of each target, which then need not be learnt, or zero."""
+        if not self.plan.prior:
+            return np.zeros(Y.shape[1], np.float32)
+        chance = (np.bincount(Y.indices, minlength=Y.shape[1]) + 0.5) / (Y.shape[0] + 1.0)
+        return np.log(chance / (1 - chance))
+
+
+def _start_from_text(network: TextNetwork) -> None:
+    """Module III: z² = E z, or its sum over the members of a cluster; labels without text keep their random start."""
+    V = network.tables["V"]
+    for start in range(0, len(V), _CHUNK):
+        some = np.arange(start, min(start + _CHUNK, len(V)))
+        batch, starts = network.texts(some)
+        sums = network.embed(batch)
+        if starts is not None:
+            sums = np.add.reduceat(sums, starts, axis=0)
+        V[some] = np.where(sums.any(axis=1, keepdims=True), sums, V[some])
+
+
+def embedded(network: TextNetwork, X: csr_array, rows: np.ndarray) -> np.ndarray:
+    """E x of some points, (N, d), of length 1 where they have tokens."""
+    some, d = X[rows], network.settings.dim
+    out = encode_all(
+        some.indptr, some.indices, some.data, network.tables["E"], np.zeros(d, np.float32), False, True, True,
+        network.settings.n_jobs,
+    )  # fmt: skip
+    return out
+
+
+def augmented(vectors: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Classifiers with their biases as one more number."""
+    return np.concatenate([vectors, bias], axis=1).astype(np.float32)
+
+
+def indicator(cluster_of: np.ndarray, n: int) -> csr_array:
+    """Labels by clusters, a one in each row."""
+    size = len(cluster_of)
+    return csr_array((np.ones(size, np.float32), cluster_of, np.arange(size + 1, dtype=np.int32)), shape=(size, n))
+
+
+def merged(Y: csr_array, cluster_of: np.ndarray, n: int) -> csr_array:
+    """Points by clusters: a cluster is right where one of its labels is."""
+    found = csr_array(Y @ indicator(cluster_of, n))
+    found.sum_duplicates()
+    return csr_array(
+        (np.ones(found.nnz, np.float32), found.indices.astype(np.int32), found.indptr.astype(np.int32)),
+        shape=found.shape,
+    )
+
+
+def unit(X: csr_array) -> csr_array:
+    """Rows of length 1, but for those that are empty."""
+    square = np.asarray((X * X).sum(axis=1)).ravel()
+    scale = 1 / np.sqrt(np.where(square > 0, square, 1))
+    data = (X.data * np.repeat(scale, np.diff(X.indptr))).astype(np.float32)
+    return csr_array((data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)

@@ -1,0 +1,86 @@
+"""Votes of similar points, against plain NumPy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from longtail.kernels import neighbours as kernels
+from longtail.labels import neighbours
+from longtail.labels.neighbours import Neighbours
+
+N, D, L = 40, 25, 12
+
+
+def points(n: int, seed: int) -> csr_array:
+    rng = np.random.default_rng(seed)
+    return csr_array(random_array((n, D), density=0.2, rng=rng, dtype=np.float32))
+
+
+def test_heaviest_keeps_the_largest_of_unit_rows() -> None:
+    X = points(N, 0)
+    X.data[::3] *= -1
+    ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, 3)
+    dense = X.toarray()
+    dense /= np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12)
+    for i in range(N):
+        kept = np.sort(np.argsort(-np.abs(dense[i]), kind="stable")[: min(3, np.count_nonzero(dense[i]))])
+        assert idx[ptr[i] : ptr[i + 1]].tolist() == kept.tolist()
+        np.testing.assert_allclose(val[ptr[i] : ptr[i + 1]], dense[i, kept], rtol=1e-5)
+
+
+def test_heaviest_breaks_ties_by_place() -> None:
+    X = csr_array(np.ones((1, 6), np.float32))
+    assert kernels.heaviest(X.indptr, X.indices, X.data, 4)[1].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_votes(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neighbours, "TERMS", 100)
+    X, Q = points(N, 1), points(90, 2)
+    if signed:
+        X.data -= 0.4
+        Q.data -= 0.4
+    Y = csr_array((np.random.default_rng(3).random((N, L)) < 0.2).astype(np.float32))
+    model = Neighbours.of(X, Y)
+    unit = [m.toarray() / np.maximum(np.linalg.norm(m.toarray(), axis=1, keepdims=True), 1e-12) for m in (Q, X)]
+    near = unit[0] @ unit[1].T
+    for ask in (model, pickle.loads(pickle.dumps(model)), Neighbours(**model.arrays(), n_labels=L)):
+        ptr, _, shares, top = ask.vote(Q.indptr, Q.indices, Q.data, 5, 4, 2)
+        for i in range(90):
+            best = [j for j in np.argsort(-near[i], kind="stable")[:5] if near[i, j] > 1e-7]
+            votes = (near[i, best] ** 2) @ Y.toarray()[best] / max((near[i, best] ** 2).sum(), 1e-30)
+            order = [label for label in np.argsort(-votes, kind="stable") if votes[label] > 0][:4]
+            np.testing.assert_allclose(shares[ptr[i] : ptr[i + 1]], votes[order], rtol=1e-3, atol=1e-6)
+            assert top[i] == pytest.approx(max(near[i].max(), 0), abs=1e-5)
+    alone = model.vote(np.array([0, Q.indptr[1]]), Q.indices, Q.data, 5, 4, 1)
+    whole = model.vote(Q.indptr, Q.indices, Q.data, 5, 4, 2)
+    np.testing.assert_array_equal(alone[1], whole[1][: whole[0][1]])
+    np.testing.assert_array_equal(alone[2], whole[2][: whole[0][1]])
+
+
+def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
+    X, Q = points(N, 4), points(20, 5)
+    Y = csr_array(np.eye(N, N + 3, dtype=np.float32))
+    whole = Neighbours.of(X, Y)
+    parts = Neighbours.of(X[25:], Y[25:], before=Neighbours.of(X[:25], Y[:25]))
+    near = np.array([(Q.toarray() / np.linalg.norm(Q.toarray(), axis=1, keepdims=True))[i] for i in range(20)])
+    near = near @ (X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-12)).T
+    for model in (whole, parts):
+        ptr, labels, values, _ = model.vote(Q.indptr, Q.indices, Q.data, 6, 6, 1, shared=False)
+        for i in range(20):
+            own = slice(ptr[i], ptr[i + 1])
+            np.testing.assert_allclose(values[own], near[i, labels[own]].clip(max=0.9999), atol=1e-5)
+            assert values[own][0] == pytest.approx(min(near[i].max(), 0.9999), abs=1e-5)
+
+
+def test_a_point_like_no_other_has_no_votes() -> None:
+    X = csr_array(np.eye(3, 6, dtype=np.float32))
+    model = Neighbours.of(X, csr_array(np.eye(3, dtype=np.float32)))
+    ptr, labels, _, top = model.vote(np.array([0, 1, 1]), np.array([5], np.int32), np.ones(1, np.float32), 2, 2, 1)
+    assert ptr.tolist() == [0, 0, 0]
+    assert len(labels) == 0
+    assert top.tolist() == [0, 0]
