@@ -17,6 +17,7 @@ SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
     "embeddings": "benchmarks.embeddings_section",
     "index": "benchmarks.index_section",
     "dxml": "benchmarks.dxml_section",
+    "tail": "benchmarks.tail_section",
 }
 PAGE = Path(__file__).parent / "RESULTS.md"
 _HEAD = """# Results

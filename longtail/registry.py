@@ -38,6 +38,7 @@ MODELS = {
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
+    "ranknet": "longtail.models.ranknet:RankNet",
     "taug": "longtail.models.taug:TAug",
 }
 TAGGER = "longtail.tagger:Tagger"
