@@ -29,6 +29,7 @@ MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
     "decaf": "longtail.models.decaf:DECAF",
     "dismec": "longtail.models.dismec:DiSMEC",
+    "dxml": "longtail.models.dxml:DXML",
     "ensemble": "longtail.models.ensemble:Ensemble",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
