@@ -156,10 +156,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of GLaS, in ablations")
     options = parser.parse_args()
-    known = results.load("embeddings") or {}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
 
     def keep(part: str, name: str, row: dict[str, Any]) -> None:
+        known = results.load("embeddings") or {}  # again each time: another run may have added to it
+        known |= {"machine": machine.facts(), "versions": machine.versions()}
         known.setdefault(part, {})[name] = row
         results.save("embeddings", known)
         shown = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
