@@ -29,6 +29,7 @@ import longtail
 from benchmarks import machine, render, results
 from longtail import registry
 from longtail.data.split import split
+from longtail.kernels.pool import cores
 from longtail.labels.cooccurrence import affinity
 from longtail.metrics import full_report
 from longtail.models.glas import GLaS
@@ -73,7 +74,7 @@ def ablation(X: csr_array, Y: csr_array, settings: dict[str, Any], n_points: int
         rows = np.sort(np.random.default_rng(seed).choice(rows, n_points, replace=False))
     model = GLaS(random_state=seed, refit=False, **settings).fit(X[rows], Y[rows])
     found = full_report(Y[held], model.predict(X[held], 50), train_Y=Y[rows])
-    last = max(model.history_, key=lambda entry: entry["monitor"])
+    last = max(model.history_, key=lambda entry: entry["monitor"])  # the epoch whose weights were kept
     gap = last["train_P@1"] - found["P@1"]
     return {key: found[key] for key in KEPT} | {
         "train_P@1": last["train_P@1"],
@@ -182,7 +183,7 @@ def main() -> None:
         data = longtail.read(longtail.DEMO)
         for n in map(int, options.candidates.split(",")):
             row: dict[str, Any] = throughput(data.X, data.Y, n, options.steps)
-            keep("throughput", str(n), row | {"labels": data.n_labels, "date": _today()})
+            keep("throughput", str(n), row | {"labels": data.n_labels, "cores": cores(None), "date": _today()})
     render.render()
 
 
