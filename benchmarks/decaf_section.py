@@ -13,7 +13,8 @@ _ABOVE = {"F@1": 2.0, "F@3": 2.0, "F@5": 3.0, "P@1": 0.0, "P@3": 0.0, "P@5": 0.0
 _LONG = {"P@5": 0.0, "F@5": 0.0}
 _BARS = {"debian-packages": _ABOVE, "tate": _ABOVE, "eurlex57k": _LONG, "yso-titles": _LONG}
 _HEAD = (
-    "variant", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "cores", "train s", "batch ms", "single ms", "peak MB", "model MB", "seeds",
+    "variant", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "cores", "train s", "batch ms", "single ms", "peak MB", "model MB",
+    "seeds",
 )  # fmt: skip
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")
 
