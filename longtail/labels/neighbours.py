@@ -16,7 +16,6 @@ from longtail.kernels import neighbours as kernels
 from longtail.kernels import pool
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
-_FEW = 1000  # a feature of no more points than this is never left out
 
 Votes = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -57,15 +56,9 @@ class Neighbours:
         points = csr_array((val, idx, ptr), shape=X.shape)
         if before is not None:
             shape = (len(before.label_ptr) - 1, X.shape[1])
-            points = csr_array(
-                vstack([csr_array(csc_array((before.values, before.rows, before.ptr), shape=shape)), points])
-            )
+            points = vstack([csr_array(csc_array((before.values, before.rows, before.ptr), shape=shape)), points])
             ones = np.ones(len(before.labels), np.float32)
             Y = csr_array(vstack([csr_array((ones, before.labels, before.label_ptr), shape=(shape[0], Y.shape[1])), Y]))
-        # Features of very many points say little about which are alike, and reading their lists is most of a search.
-        count = np.bincount(points.indices, minlength=X.shape[1])
-        points.data[count[points.indices] > max(_FEW, points.shape[0] // 10)] = 0
-        points.eliminate_zeros()
         by_feature = csc_array(points)
         by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
         return cls(
