@@ -16,6 +16,8 @@ SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
     "decaf": "benchmarks.decaf_section",
     "embeddings": "benchmarks.embeddings_section",
     "index": "benchmarks.index_section",
+    "dxml": "benchmarks.dxml_section",
+    "tail": "benchmarks.tail_section",
 }
 PAGE = Path(__file__).parent / "RESULTS.md"
 _HEAD = """# Results

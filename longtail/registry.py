@@ -29,6 +29,7 @@ MODELS = {
     "bonsai": "longtail.models.bonsai:Bonsai",
     "decaf": "longtail.models.decaf:DECAF",
     "dismec": "longtail.models.dismec:DiSMEC",
+    "dxml": "longtail.models.dxml:DXML",
     "ensemble": "longtail.models.ensemble:Ensemble",
     "fastxml": "longtail.models.fastxml:FastXML",
     "glas": "longtail.models.glas:GLaS",
@@ -37,6 +38,7 @@ MODELS = {
     "parabel": "longtail.models.parabel:Parabel",
     "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
     "popular": "longtail.models.popular:Popular",
+    "ranknet": "longtail.models.ranknet:RankNet",
     "taug": "longtail.models.taug:TAug",
 }
 TAGGER = "longtail.tagger:Tagger"

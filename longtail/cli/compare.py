@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +20,17 @@ if TYPE_CHECKING:
     from longtail.data import Dataset
 
 HELD_OUT = 0.2
+PICTURES = (".png", ".svg", ".pdf")
 Models = Annotated[
     str, typer.Option("--models", "-m", metavar="A,B,…", help="Names or compositions, separated by commas.")
+]
+Tradeoff = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw P@k against PSP@k of each model (.png, .svg, .pdf).", show_default=False),
+]
+Bins = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Draw what frequent and rare labels contribute.", show_default=False),
 ]
 
 
@@ -33,12 +44,16 @@ def compare(
     text_column: TextColumn = None,
     labels_column: LabelsColumn = None,
     labels_separator: LabelsSeparator = None,
+    tradeoff: Tradeoff = None,
+    bins: Bins = None,
     json: Json = False,
 ) -> None:
     """Train each model on the train part of DATA and measure it on the test part.
 
     Where DATA has no test part, a fifth of its points is held out. Each model runs in a process of its own.
     """
+    drawn = {name: path for name, path in (("tradeoff", tradeoff), ("bins", bins)) if path is not None}
+    check_pictures(drawn)
     settings, vectorizer = common.split_settings(set_)
     chosen = split_models(models)
     by_model = settings_of(chosen, settings)
@@ -55,33 +70,65 @@ def compare(
     if not read.test.Y.nnz:
         raise DataError(f"no test point of {read.name} has a label", remedy="Give test points whose labels are known")
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
-        results = measured(read, by_model, common.defaults(seed, jobs), Path(scratch))
+        results = measured(read, by_model, common.defaults(seed, jobs), Path(scratch), list(drawn))
+    title = f"{read.name}: {read.n_points:,} points to train, {read.test.n_points:,} to test, {read.n_labels:,} labels"
+    draw(drawn, results, title)
     if json:
         common.emit(results)
     else:
         from longtail.cli import tables
 
-        title = (
-            f"{read.name}: {read.n_points:,} points to train, {read.test.n_points:,} to test, {read.n_labels:,} labels"
-        )
         common.out.print(tables.several(results, title))
+        for name in drawn:
+            common.out.print(getattr(tables, name)(results))
     failed = [f"{row['model']}: {row['error']}" for row in results if "error" in row]
     if failed:
         common.fail("\n".join(failed))
 
 
 def measured(
-    data: Dataset, models: dict[str, dict[str, Any]], defaults: dict[str, Any], scratch: Path
+    data: Dataset,
+    models: dict[str, dict[str, Any]],
+    defaults: dict[str, Any],
+    scratch: Path,
+    extras: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Each model's result; the fitted rankers are left in ``scratch/0/model``, ``scratch/1/model`` …"""
+    """Each model's result; the fitted rankers are left in ``scratch/0/model``, ``scratch/1/model`` …
+
+    `extras` are further measures, "tradeoff" and "bins".
+    """
     from longtail.cli.worker import Prepared, run
 
     Prepared.of(data).save(scratch / "data")
     results = []
     for i, (model, settings) in enumerate(models.items()):
         with common.doing(f"training and measuring {model} ({i + 1} of {len(models)})"):
-            results.append(run(scratch / "data", model, settings, defaults, scratch / str(i)))
+            results.append(run(scratch / "data", model, settings, defaults, scratch / str(i), extras))
     return results
+
+
+def check_pictures(drawn: dict[str, Path]) -> None:
+    """Refuse, before any work, pictures that could not be drawn."""
+    if not drawn:
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SettingsError("Pictures need matplotlib. Install it with: pip install 'longtail[report]'")
+    for path in drawn.values():
+        if path.suffix.lower() not in PICTURES:
+            raise SettingsError(f"{path} is no picture. Let the name end in {', '.join(PICTURES)}.")
+        if not path.absolute().parent.is_dir():
+            raise SettingsError(f"{path}: the folder does not exist. Make it, or choose another.")
+
+
+def draw(drawn: dict[str, Path], results: list[dict[str, Any]], title: str) -> None:
+    """Draw the pictures of the models that did not fail."""
+    whole = [row for row in results if "error" not in row]
+    if drawn and whole:
+        from longtail.cli import pictures
+
+        for name, path in drawn.items():
+            getattr(pictures, name)(whole, title, path)
+            common.say(f"{name}: {path}")
 
 
 def split_models(text: str) -> list[str]:

@@ -25,6 +25,10 @@ Norms = Annotated[
         metavar="FILE", help="Draw how long label classifiers are against label frequency.", show_default=False
     ),
 ]
+Label = Annotated[
+    str | None,
+    typer.Option(help="Show the labels near this one (of a dxml); --plot draws them.", show_default=False),
+]
 Beside = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Another model for the same picture.", show_default=False)
 ]
@@ -36,12 +40,18 @@ def inspect(
     plot: Plot = False,
     norms: Norms = None,
     beside: Beside = None,
+    label: Label = None,
     verify: Verify = False,
     json: Json = False,
 ) -> None:
     """Show what a model is, how it was trained and what it holds, without loading it."""
     if file is not None and not plot:
         raise SettingsError(f"{file} is where --plot would draw, but --plot is not given.")
+    if label is not None:
+        from longtail.cli import neighbours
+
+        neighbours.show(folder, label, (file or Path("neighbours.png")) if plot else None, json)
+        return
     if norms is not None:
         from longtail.cli.norms import draw
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.metrics import full_report, inverse_propensity
+from longtail.metrics import evaluate, full_report, inverse_propensity
 from longtail.models.base import Ranker
 
 KS = (1, 3, 5)
@@ -54,6 +54,26 @@ def accuracy(
     scores = csr_array((scores.data, scores.indices, scores.indptr), shape=Y.shape)
     report = full_report(Y, scores, inv_propensity=weights, ks=KS, ignore=ignore)
     return report | {"predict_ms_per_point": 1000 * watch.seconds / max(X.shape[0], 1)}
+
+
+def tradeoff(
+    ranker: Ranker, X: csr_array, Y: csr_array, weights: np.ndarray, ignore: np.ndarray | None, report: dict[str, Any]
+) -> list[dict[str, float]]:
+    """The curve between P@k and PSP@k: along a ranker's own knob `tail` where it has one, else along the frontier's β.
+
+    Each point has ``tail`` or ``beta``, from 0 to 1 in steps of a quarter, ``P@k`` and ``PSP@k``. The ranker is left as
+    it was.
+    """
+    if "tail" not in ranker.get_params(deep=False):
+        return [point for point in report["frontier"] if point["beta"] >= 0]
+    before, curve = ranker.get_params(deep=False)["tail"], []
+    for tail in np.linspace(0, 1, 5).tolist():
+        scores = ranker.set_params(tail=tail).predict(X, k=max(KS))
+        scores = csr_array((scores.data, scores.indices, scores.indptr), shape=Y.shape)
+        found = evaluate(Y, scores, inv_propensity=weights, ks=KS, ignore=ignore)
+        curve.append({"tail": tail} | {f"{name}@{k}": found[f"{name}@{k}"] for name in ("P", "PSP") for k in KS})
+    ranker.set_params(tail=before)
+    return curve
 
 
 def result(model: str, report: dict[str, Any], **costs: float | None) -> dict[str, Any]:

@@ -74,6 +74,33 @@ def several(results: list[dict[str, Any]], title: str) -> Table:
     return table
 
 
+def tradeoff(results: list[dict[str, Any]]) -> Table:
+    """P@1 / PSP@1 of several models along the curve between the two."""
+    curves = [(row["model"], row["tradeoff"]) for row in results if "tradeoff" in row]
+    table = _table("P@1 / PSP@1 from plain precision (0) to rare labels (1), by β or by the model's own tail")
+    table.add_column("model", overflow="fold", min_width=8)
+    table.add_column("by")
+    knobs = [next(iter(curve[0])) for _, curve in curves]
+    for point in curves[0][1] if curves else []:
+        table.add_column(f"{point[knobs[0]]:g}", justify="right", no_wrap=True)
+    for (model, curve), knob in zip(curves, knobs, strict=True):
+        cells = [f"{point['P@1']:.1f} / {point['PSP@1']:.1f}" for point in curve]
+        table.add_row(escape(model), {"beta": "β"}.get(knob, knob), *cells)
+    return table
+
+
+def bins(results: list[dict[str, Any]]) -> Table:
+    """What labels of each frequency contribute to P@5 and PSP@5 of several models."""
+    shown = [(row["model"], row["bins"]) for row in results if "bins" in row]
+    table = _table("P@5 / PSP@5 by the labels' training points, each bin a fifth of all of them")
+    table.add_column("model", overflow="fold", min_width=8)
+    for part in shown[0][1] if shown else []:
+        table.add_column(f"{part['frequency_max']:,}–{part['frequency_min']:,}", justify="right", no_wrap=True)
+    for model, parts in shown:
+        table.add_row(escape(model), *(f"{part['P@5']:.1f} / {part['PSP@5']:.1f}" for part in parts))
+    return table
+
+
 def _table(title: str) -> Table:
     """A table that fits a terminal of 80 columns."""
     return Table(

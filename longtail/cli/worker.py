@@ -10,6 +10,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,14 @@ class Prepared:
         return cls(**held)
 
 
-def run(data: Path, model: str, settings: dict[str, Any], defaults: dict[str, Any], folder: Path) -> dict[str, Any]:
+def run(
+    data: Path,
+    model: str,
+    settings: dict[str, Any],
+    defaults: dict[str, Any],
+    folder: Path,
+    extras: Sequence[str] = (),
+) -> dict[str, Any]:
     """Train and measure one model in its own process.
 
     Parameters
@@ -84,6 +92,8 @@ def run(data: Path, model: str, settings: dict[str, Any], defaults: dict[str, An
         As for :func:`longtail.registry.make`.
     folder : Path
         A new folder for the task, its result and, under ``model``, the fitted ranker.
+    extras : sequence of str
+        Further measures: "tradeoff", "bins".
 
     Returns
     -------
@@ -91,7 +101,7 @@ def run(data: Path, model: str, settings: dict[str, Any], defaults: dict[str, An
         The model's object as ``compare --json`` prints it, or ``model`` and ``error``.
     """
     folder.mkdir()
-    task = {"data": str(data), "model": model, "settings": settings, "defaults": defaults}
+    task = {"data": str(data), "model": model, "settings": settings, "defaults": defaults, "extras": list(extras)}
     (folder / "task.json").write_text(json.dumps(task))
     code = _process(folder)
     try:
@@ -113,7 +123,7 @@ def work(folder: Path) -> None:
     """What the process does."""
     from longtail import registry
     from longtail.cli import measure
-    from longtail.metrics import inverse_propensity
+    from longtail.metrics import frequency_bins, inverse_propensity
     from longtail.tagger import without
 
     task = json.loads((folder / "task.json").read_text())
@@ -124,7 +134,8 @@ def work(folder: Path) -> None:
         with measure.stopwatch() as watch:
             ranker.fit(data.X, without(data.Y, data.ignore), label_features=data.Z)
         ranker.save(folder / "model")
-        report = measure.accuracy(ranker, data.X_test, data.Y_test, inverse_propensity(data.Y), data.ignore_test)
+        weights = inverse_propensity(data.Y)
+        report = measure.accuracy(ranker, data.X_test, data.Y_test, weights, data.ignore_test)
         found = measure.result(
             model,
             report,
@@ -132,6 +143,11 @@ def work(folder: Path) -> None:
             peak_memory_mb=measure.peak_memory_mb(),
             model_mb=measure.folder_mb(folder / "model"),
         )
+        if "tradeoff" in task["extras"]:
+            found["tradeoff"] = measure.tradeoff(ranker, data.X_test, data.Y_test, weights, data.ignore_test, report)
+        if "bins" in task["extras"]:
+            scores = ranker.predict(data.X_test, k=max(measure.KS))
+            found["bins"] = frequency_bins(data.Y_test, scores, data.Y, ignore=data.ignore_test)
     except LongtailError as error:
         found = {"model": model, "error": str(error)}
     (folder / "result.json").write_text(json.dumps(found))

@@ -23,14 +23,22 @@ def derivatives(odds, right, grad, hess):
 
 
 @njit(cache=True, nogil=True)
-def _count(bins, leaf, grad, hess, sums):
-    """sums[leaf, feature, bin] = (gradients, second derivatives) of the pairs there."""
+def _count(bins, leaf, grad, hess, above, sums):
+    """sums[leaf, feature, bin] = (gradients, second derivatives) of the pairs there; above : those of the level above.
+
+    Of two leaves that were one the right one is counted, and the left one is the rest.
+    """
     sums[:] = 0.0
+    whole = sums.shape[0] == 1
     for i in range(bins.shape[0]):
-        at = sums[leaf[i]]
-        for f in range(bins.shape[1]):
-            at[f, bins[i, f], 0] += grad[i]
-            at[f, bins[i, f], 1] += hess[i]
+        if whole or leaf[i] & 1:
+            at = sums[leaf[i]]
+            for f in range(bins.shape[1]):
+                at[f, bins[i, f], 0] += grad[i]
+                at[f, bins[i, f], 1] += hess[i]
+    if not whole:
+        for a in range(above.shape[0]):
+            sums[2 * a] = above[a] - sums[2 * a + 1]
 
 
 @njit(cache=True, nogil=True)
@@ -68,9 +76,10 @@ def grow(bins, n_bins, odds, grad, hess, depth, rate, ridge, features, edges, va
     n = bins.shape[0]
     leaf = np.zeros(n, np.uint8)
     deep = 0
+    sums = np.empty((0, bins.shape[1], int(n_bins.max()), 2))
     for level in range(depth):
-        sums = np.empty((1 << level, bins.shape[1], int(n_bins.max()), 2))
-        _count(bins, leaf, grad, hess, sums)
+        above, sums = sums, np.empty((1 << level, bins.shape[1], int(n_bins.max()), 2))
+        _count(bins, leaf, grad, hess, above, sums)
         f, edge = _question(sums, n_bins, ridge)
         if f < 0:
             break

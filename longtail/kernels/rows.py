@@ -15,7 +15,7 @@ from numba import njit
 
 from longtail.kernels.topk import top_k_row
 
-SGD, ADAGRAD, ADAM = 0, 1, 2
+SGD, ADAGRAD, ADAM, MOMENTUM = 0, 1, 2, 3
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -85,6 +85,10 @@ def _step(kind, w, g, m, v, age, lr, decay, beta1, beta2, eps):
         for j in range(d):
             v[j] += g[j] * g[j]
             w[j] = keep * w[j] - lr * g[j] / (np.sqrt(v[j]) + eps)
+    elif kind == MOMENTUM:
+        for j in range(d):
+            m[j] = beta1 * m[j] + g[j]
+            w[j] = keep * w[j] - lr * m[j]
     else:
         for j in range(d):
             w[j] = keep * w[j] - lr * g[j]

@@ -2,8 +2,8 @@
 
 A small part of the points is held out. Candidates are tried in order: each is first fitted to a small sample, from
 which its time is estimated, and to all other points if that fits into the budget. The blend of candidates that is best
-on the held-out points is looked for greedily (:mod:`longtail.models.blend`); its members are then fitted again, to all
-points, as far as time is left. Whoever wants to add a candidate adds a line to ``CANDIDATES``.
+on the held-out points is looked for one candidate after the other (:mod:`longtail.models.blend`); its members are then
+fitted again, to all points, as far as time is left. Whoever wants to add a candidate adds a line to ``CANDIDATES``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.errors import LongtailError, SettingsError
 from longtail.models.base import Arrays, Ranker
-from longtail.models.blend import Blend, LabelSide, Part, best_of, hold_out, known
+from longtail.models.blend import Blend, LabelSide, Part, alone_on, best_of, hold_out, known
 from longtail.models.ensemble import Ensemble
 
 
@@ -71,10 +71,16 @@ def _few_features(facts: Facts) -> str | None:
     return "it is for few features" if facts.n_features > 5000 else None
 
 
+def _few_points(facts: Facts) -> str | None:
+    return "it is for few points" if facts.n_points > 20_000 else None
+
+
 CANDIDATES = {  # in the order of trying: the surest first
     "bonsai": Candidate("longtail.models.bonsai:Bonsai"),
+    "decaf": Candidate("longtail.models.decaf:DECAF", growth=1.0),
     "glas": Candidate("longtail.models.glas:GLaS", growth=1.0),
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
+    "mnn": Candidate("longtail.models.mnn:MNN", growth=1.0, unless=_few_points),
     "dismec": Candidate("longtail.models.dismec:DiSMEC", growth=1.6),  # labels grow with points
 }
 _DEPTH = 50  # candidates from each ranker
@@ -158,7 +164,7 @@ class Auto(Ranker):
         start = time.perf_counter()
         left = lambda: self.seconds - (time.perf_counter() - start)  # noqa: E731
         if validation is None:
-            part, held = hold_out(X, Y, self.random_state, most=2000)
+            part, held = hold_out(X, Y, self.random_state)
         else:
             part, held = (X, Y), (validation[0], known(validation[1], Y))
         if not held[1].nnz:
@@ -245,27 +251,23 @@ class Auto(Ranker):
     def _choose(
         self, tried: list[_Tried], part: Part, held: Part, Z: csr_array | None
     ) -> tuple[list[_Tried], Blend, list[dict[str, Any]]]:
-        """The members of the best blend, greedily: the best alone, then whoever adds most, while anyone adds enough."""
+        """The members of a blend: the best alone, then whoever adds enough, in the order of what they are alone."""
         side = LabelSide.of(*part, Z, self.n_jobs)
 
         def judged(some: list[_Tried], keep: bool = False) -> tuple[Blend, list[dict[str, float]]]:
             blend = Blend(side, near=_NEAR, n_jobs=self.n_jobs)
             return blend, best_of(blend, held, [one.found for one in some], part[1], keep=keep)[1]
 
+        alone = {one.name: alone_on(held, one.found, part[1]) for one in tried}
         chosen: list[_Tried] = []
-        rest = list(tried)
-        alone: dict[str, dict[str, float]] = {}
         goal = -np.inf
-        with progress.stage("blending"):
-            while rest:
-                options = [(judged([*chosen, one])[1], one) for one in rest]
-                alone = alone or {one.name: rows[0] for rows, one in options}
-                rows, one = max(options, key=lambda option: option[0][-1]["goal"])
-                if rows[-1]["goal"] < goal + _GAIN:
-                    break
-                goal = rows[-1]["goal"]
-                chosen.append(one)
-                rest.remove(one)
+        with progress.stage("blending") as done:
+            for one in sorted(tried, key=lambda one: -alone[one.name]["goal"]):
+                found = judged([*chosen, one])[1][-1]["goal"]
+                if found >= goal + _GAIN:
+                    chosen.append(one)
+                    goal = found
+                done(1 / (len(tried) + 1))
             blend, rows = judged(chosen, keep=True)
         for one in tried:
             fewer = {} if one.n_points == part[0].shape[0] else {"points": one.n_points}

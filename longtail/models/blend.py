@@ -273,14 +273,14 @@ def _frozen(matrix: csr_array) -> csr_array:
 # Holding out -----------------------------------------------------------------------------------------------------
 
 
-def hold_out(X: csr_array, Y: csr_array, random_state: int, most: int = 4000) -> tuple[Part, Part]:
-    """Points to fit rankers to, and a tenth to learn the blend from: more of few points, and never more than `most`.
+def hold_out(X: csr_array, Y: csr_array, random_state: int) -> tuple[Part, Part]:
+    """Points to fit rankers to, and a tenth to learn the blend from: more of few points, 4,000 at most.
 
     Drawn at random, as test points are; labels that are then left without points are dropped from the held-out part,
     for which they are unknown. (A draw that spares rare labels would show the blend too few of them.)
     """
     n = X.shape[0]
-    wanted = int(np.clip(0.1 * n, min(1000, n // 4), most))
+    wanted = int(np.clip(0.1 * n, min(1000, n // 4), 4000))
     order = np.random.default_rng([random_state, 7]).permutation(n)
     held, rest = np.sort(order[:wanted]), np.sort(order[wanted:])
     Y_rest, Y_held = Y[rest], Y[held]
@@ -304,15 +304,25 @@ def best_of(
     rows : list of dict
         Measures of each ranker, and of the blend as the last; none where the held-out part has no labels.
     """
-    X, Y = held
-    if not Y.nnz:
+    if not held[1].nnz:
         return 0, []
-    some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels is no witness: its labels may be unknown ones
-    X, Y, found = X[some], Y[some], [scores[some] for scores in found]
+    some = _witnesses(held[1])
+    X, Y, found = held[0][some], held[1][some], [scores[some] for scores in found]
     rows = [measures(Y, scores, train_Y) for scores in found]
     rows.append(measures(Y, blend.learn(X, Y, found, keep=keep), train_Y))
     goals = [row["goal"] for row in rows]
     return None if goals[-1] >= max(goals[:-1]) else int(np.argmax(goals[:-1])), rows
+
+
+def alone_on(held: Part, scores: csr_array, train_Y: csr_array) -> dict[str, float]:
+    """Measures of one ranker on the held-out part."""
+    some = _witnesses(held[1])
+    return measures(held[1][some], scores[some], train_Y)
+
+
+def _witnesses(Y: csr_array) -> np.ndarray:
+    """Points with labels; a point without any is no witness, since its labels may be unknown ones."""
+    return np.flatnonzero(np.diff(Y.indptr))
 
 
 def measures(Y: csr_array, scores: csr_array, train_Y: csr_array) -> dict[str, float]:

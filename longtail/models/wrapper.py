@@ -100,17 +100,22 @@ def out_of_fold(
     n_points = X.shape[0]
     if not 2 <= n_folds <= n_points:
         raise SettingsError(f"n_folds={n_folds} must be at least 2 and at most the number of points, {n_points}")
-    order = np.random.default_rng(random_state).permutation(n_points)
-    folds = [np.sort(part) for part in np.array_split(order, n_folds)]
+    parts = folds(n_points, n_folds, random_state)
     scores = []
     with stage("scoring out of fold") as done:
-        for held in folds:
-            rest = np.setdiff1d(order, held)
+        for held in parts:
+            rest = np.setdiff1d(np.arange(n_points), held)
             if Y[rest].nnz == 0:
                 raise SettingsError(f"With n_folds={n_folds} a part of the points has no label. Take fewer folds.")
             scores.append(base.unfitted().fit(X[rest], Y[rest], label_features=Z).predict(X[held], k))
             done(1 / n_folds)
-    return _rows_back(vstack(scores, format="csr"), np.concatenate(folds))
+    return _rows_back(vstack(scores, format="csr"), np.concatenate(parts))
+
+
+def folds(n_points: int, n_folds: int, random_state: int) -> list[np.ndarray]:
+    """The points of each fold of ``out_of_fold``, ascending."""
+    order = np.random.default_rng(random_state).permutation(n_points)
+    return [np.sort(part) for part in np.array_split(order, n_folds)]
 
 
 def _rows_back(scores: csr_array, rows: np.ndarray) -> csr_array:

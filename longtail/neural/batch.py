@@ -91,3 +91,17 @@ class CandidateSampler:
         places = self.place[own]
         self.place[labels] = -1
         return Candidates(labels, ptr, places, self.rates[labels])
+
+
+def looks_binary(X: csr_array) -> bool:
+    """Whether all values of a point are the same, whatever its length: features that are there or not."""
+    if X.nnz == 0:
+        return False
+    first = np.repeat(X.data[np.minimum(X.indptr[:-1], X.nnz - 1)], np.diff(X.indptr))
+    return bool(np.allclose(X.data, first, rtol=1e-4))
+
+
+def rarity(X: csr_array) -> np.ndarray:
+    """Inverse document frequency of each feature, smoothed: log((1 + N) / (1 + points that have it)) + 1."""
+    met = np.bincount(X.indices, minlength=X.shape[1])
+    return (np.log((1 + X.shape[0]) / (1 + met)) + 1).astype(np.float32)

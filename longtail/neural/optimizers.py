@@ -13,7 +13,7 @@ import numpy as np
 from longtail.errors import SettingsError
 from longtail.kernels import pool, rows
 
-KINDS = {"sgd": rows.SGD, "adagrad": rows.ADAGRAD, "adam": rows.ADAM}
+KINDS = {"sgd": rows.SGD, "adagrad": rows.ADAGRAD, "adam": rows.ADAM, "momentum": rows.MOMENTUM}
 
 
 @dataclass
@@ -22,7 +22,8 @@ class RowOptimizer:
 
     Parameters
     ----------
-    kind : {"adam", "adagrad", "sgd"}
+    kind : {"adam", "adagrad", "sgd", "momentum"}
+        "momentum" is SGD with momentum `beta1`.
     shape : (rows, d)
         Of the table.
     decay : float
@@ -44,14 +45,14 @@ class RowOptimizer:
         if self.kind not in KINDS:
             raise SettingsError(f"optimizer is {self.kind!r}; choose one of {', '.join(KINDS)}")
         none = (1, self.shape[1])
-        self.m = np.zeros(self.shape if self.kind == "adam" else none, np.float32)
-        self.v = np.zeros(self.shape if self.kind != "sgd" else none, np.float32)
+        self.m = np.zeros(self.shape if self.kind in ("adam", "momentum") else none, np.float32)
+        self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else none, np.float32)
         self.age = np.zeros(self.shape[0], np.int32)
 
     @staticmethod
     def tables(kind: str) -> int:
         """How many arrays of the table's size the state takes."""
-        return {"sgd": 0, "adagrad": 1, "adam": 2}.get(kind, 2)
+        return {"sgd": 0, "adagrad": 1, "momentum": 1}.get(kind, 2)
 
     def _settings(self, rate: float) -> tuple:
         single = np.float32

@@ -130,6 +130,34 @@ def test_compare_tells_of_a_process_that_died(run: Run, raw: Path, monkeypatch: 
     assert "ended with code 1" in run("compare", raw, "--models", "popular", code=2).stderr
 
 
+def test_compare_draws_the_tradeoff_and_the_bins(run: Run, raw: Path, here: Path) -> None:
+    models = "popular,ranknet(parabel, method=inverse_propensity)"
+    words = ["compare", raw, "--models", models, "--tradeoff", "curve.png", "--bins", "bins.svg"]
+    rows = json.loads(run(*words, "--json").stdout)
+    assert (here / "curve.png").read_bytes()[1:4] == b"PNG"
+    assert "<svg" in (here / "bins.svg").read_text()
+    assert [point["beta"] for point in rows[0]["tradeoff"]] == [0, 0.25, 0.5, 0.75, 1]
+    assert [point["tail"] for point in rows[1]["tradeoff"]] == [0, 0.25, 0.5, 0.75, 1]
+    assert rows[1]["P@5"] == pytest.approx(sum(part["P@5"] for part in rows[1]["bins"]))
+    told = run(*words).stdout
+    assert "P@1 / PSP@1" in told
+    assert "P@5 / PSP@5" in told
+
+
+@pytest.mark.parametrize(
+    ("picture", "message"), [("curve.txt", "is no picture"), ("nowhere/curve.png", "folder does not exist")]
+)
+def test_compare_refuses_a_picture_it_cannot_draw_before_training(
+    run: Run, raw: Path, picture: str, message: str
+) -> None:
+    assert message in run("compare", raw, "--models", "popular", "--tradeoff", picture, code=2).stderr
+
+
+def test_compare_says_what_pictures_need(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "longtail[report]" in run("compare", raw, "--models", "popular", "--bins", "a.png", code=2).stderr
+
+
 def test_inspect(run: Run, table: Path, here: Path) -> None:
     run("train", table, "--model", "parabel", "--out", "m", "--set", "text.ngrams=[1,2]")
     facts = json.loads(run("inspect", "m", "--json").stdout)

@@ -108,7 +108,7 @@ def test_regularizers(name: str) -> None:
         np.testing.assert_allclose(dphi, p.grad.numpy(), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["adam", "adagrad", "sgd"])
+@pytest.mark.parametrize("kind", ["adam", "adagrad", "sgd", "momentum"])
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_optimizers_step_as_torch_does_where_every_row_is_touched(kind: str, decay: float) -> None:
     rng = np.random.default_rng(3)
@@ -118,6 +118,7 @@ def test_optimizers_step_as_torch_does_where_every_row_is_touched(kind: str, dec
         "adam": partial(torch.optim.AdamW, lr=0.05, weight_decay=decay),
         "adagrad": partial(torch.optim.Adagrad, lr=0.05, eps=1e-8),
         "sgd": partial(torch.optim.SGD, lr=0.05),
+        "momentum": partial(torch.optim.SGD, lr=0.05, momentum=0.9),
     }[kind]
     other = make([twin])
     ours = RowOptimizer(kind, (7, DIM), decay, n_jobs=1)

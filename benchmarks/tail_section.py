@@ -1,0 +1,111 @@
+"""The section of RESULTS.md on rankers around rankers, from ``results/tail.json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HOW = """\
+Each ranker and the one it wraps, fitted and measured in one run with its defaults, which were chosen on held-out
+training points. P and PSP trade against each other, so one column compares curves: PSP where a curve comes down to
+the P@1 of the base less 1.5. For a base the curve is inverse-propensity re-ranking of its own scores, s · w^β with β
+from 0 up to 2; for a ranker with the knob `tail`, it runs along that. A curve that ends above that P@1 counts by its
+end. Milliseconds are for a point in a batch, and alone. `ranknet` is given label text, as every ranker is where the
+data has it; the rows without show what the scores alone are good for."""
+_BELOW = 1.5
+_BARS = {"ranknet": 1.0, "ranknet without text": 1.0, "ranknet of glas": 0.0}  # PSP@1 above inverse propensity
+_TEXT_GAINS = {"P@1": 0.0, "F@1": 1.0, "F@5": 1.0}  # above the base
+_GAINS = dict.fromkeys(("labeltext", "labeltext of parabel", "labeltext of dismec"), _TEXT_GAINS)
+_GAINS["taug"] = {"PSP@1": 2.0, "F@1": 0.0, "F@5": 0.0}
+_ADDED_MS = 0.3
+_HEAD = ["model", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "PSP@1/3/5 at P@1 of base − 1.5", "train s", "batch / single ms"]
+Row = dict[str, Any]
+
+
+def render(results: dict[str, Any]) -> str:
+    """The whole section, as Markdown."""
+    rows: list[Row] = list(results["rows"].values())
+    machine, versions = results["machine"], results["versions"]
+    lines = [
+        "## Rare labels: rankers around rankers",
+        "",
+        _HOW,
+        "",
+        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
+        f"Python {machine['python']}",
+        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        f"- measured: {', '.join(sorted({row['date'] for row in rows}))}",
+        "",
+        *_bars(rows),
+    ]
+    for data in dict.fromkeys(row["data"] for row in rows):
+        here = {row["system"]: row for row in rows if row["data"] == data}
+        lines += ["", f"### {data}", "", f"| {' | '.join(_HEAD)} |", "|---" * len(_HEAD) + "|"]
+        lines += [_row(row, here) for row in here.values()]
+        lines += ["", *_bins(here)]
+    return "\n".join(lines)
+
+
+def _bars(rows: list[Row]) -> list[str]:
+    lines = ["| goal, PSP being at P@1 of base − 1.5 | bar | measured |", "|---|---|---|"]
+    for row in rows:
+        base = next((r for r in rows if r["data"] == row["data"] and r["system"] == row["base"]), None)
+        if base is not None and row["system"] in _GAINS:
+            for measure, gain in _GAINS[row["system"]].items():
+                told, passed = f"{row[measure]:.2f}", row[measure] >= base[measure] + gain
+                lines.append(
+                    f"| {row['data']}, {row['model']}: {measure} as it is | {base[measure] + gain:.2f} "
+                    f"| {told} {_mark(passed)} |"
+                )
+        if row["system"] not in _BARS or base is None:
+            continue
+        own, bar = at(row["curve"], base["P@1"] - _BELOW), at(base["curve"], base["P@1"] - _BELOW)
+        bar[0] += _BARS[row["system"]]
+        passed = all(a >= b for a, b in zip(own, bar, strict=True))
+        lines.append(f"| {row['data']}, {row['model']}: PSP@1/3/5 | {_three(bar)} | {_three(own)} {_mark(passed)} |")
+        for what in ("batch_ms", "single_ms"):
+            added = row[what] - base[what]
+            name = what.removesuffix("_ms")
+            lines.append(
+                f"| {row['data']}, {row['model']}: added ms a point, {name} | {_ADDED_MS} "
+                f"| {added:.3f} {_mark(added <= _ADDED_MS)} |"
+            )
+    return lines
+
+
+def at(curve: list[dict[str, float]], precision: float) -> list[float]:
+    """PSP@1, 3 and 5 where a curve comes down to a P@1, between the points around it; at its end if it never does."""
+    keys = ("PSP@1", "PSP@3", "PSP@5")
+    last = max((i for i, point in enumerate(curve) if point["P@1"] >= precision), default=0)
+    here, there = curve[last], curve[min(last + 1, len(curve) - 1)]
+    gap = here["P@1"] - there["P@1"]
+    share = max(0.0, (here["P@1"] - precision) / gap) if gap > 0 else 0.0
+    return [(1 - share) * here[key] + share * there[key] for key in keys]
+
+
+def _row(row: Row, here: dict[str, Row]) -> str:
+    base = here.get(row["base"], row)
+    cells = [_three([row[f"{name}@{k}"] for k in (1, 3, 5)]) for name in ("P", "PSP", "F")]
+    cells.append(_three(at(row["curve"], base["P@1"] - _BELOW)))
+    cells += [f"{row['train_seconds']:.0f}", f"{row['batch_ms']:.3f} / {row['single_ms']:.3f}"]
+    name = f"**{row['model']}**" if row["system"] == row["base"] else row["model"]
+    return f"| {name} | {' | '.join(cells)} |"
+
+
+def _bins(here: dict[str, Row]) -> list[str]:
+    """What labels of each frequency contribute to P@5 and PSP@5."""
+    parts = next(iter(here.values()))["bins"]
+    head = [f"{part['frequency_max']:,}–{part['frequency_min']:,}" for part in parts]
+    lines = ["P@5 / PSP@5 by the training points of labels:", "", f"| model | {' | '.join(head)} |"]
+    lines.append("|---" * (len(head) + 1) + "|")
+    for row in here.values():
+        cells = [f"{part['P@5']:.1f} / {part['PSP@5']:.1f}" for part in row["bins"]]
+        lines.append(f"| {row['model']} | {' | '.join(cells)} |")
+    return lines
+
+
+def _three(values: list[float]) -> str:
+    return "/".join(f"{value:.2f}" for value in values)
+
+
+def _mark(passed: bool) -> str:
+    return "✓" if passed else "**✗**"

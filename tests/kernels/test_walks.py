@@ -1,0 +1,89 @@
+"""Skip-gram and its parts, against the same in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longtail.kernels import walks as kernels
+
+MASK = (1 << 64) - 1
+STEP = 0x9E3779B97F4A7C15
+
+
+def scramble(state: int) -> int:
+    z = state & MASK
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def below(random: int, n: int) -> int:
+    return ((random >> 32) * n) >> 32
+
+
+def test_shares_of_weights() -> None:
+    indptr, data = np.array([0, 3, 3, 4]), np.array([1, 2, 1, 5], np.float32)
+    out = np.empty(4, np.float32)
+    kernels.shares(indptr, data, 0, 3, out)
+    np.testing.assert_allclose(out, [0.25, 0.75, 1, 1])
+
+
+def test_a_walk_is_drawn_from_its_seed_and_number() -> None:
+    indptr, indices = np.array([0, 2, 3, 5, 5]), np.array([1, 2, 0, 0, 3], np.int32)
+    share = np.empty(5, np.float32)
+    kernels.shares(indptr, np.array([1, 3, 1, 2, 1], np.float32), 0, 4, share)
+    starts = np.array([0, 2, 1, 3], np.int32)
+    for even in (False, True):
+        out = np.empty((4, 6), np.int32)
+        kernels.walk(indptr, indices, share, even, starts, 77, 0, 4, out)
+        for w, start in enumerate(starts):
+            state, node, expected = scramble(77 + (w + 1) * STEP), int(start), [int(start)]
+            while len(expected) < 6:
+                lo, hi = int(indptr[node]), int(indptr[node + 1])
+                if lo == hi:
+                    expected += [-1] * (6 - len(expected))
+                    break
+                state = (state + STEP) & MASK
+                random = scramble(state)
+                at = lo + below(random, hi - lo)
+                if not even:
+                    at = lo + int(np.searchsorted(share[lo:hi], np.float32((random >> 40) * 2.0**-24), "right"))
+                node = int(indices[at])
+                expected.append(node)
+            assert out[w].tolist() == expected
+
+
+def test_skip_gram_steps_as_numpy_does() -> None:
+    rng = np.random.default_rng(0)
+    walks = np.array([[0, 1, 2, 1, 3], [4, 0, 4, -1, -1]], np.int32)
+    vectors = rng.standard_normal((5, 7)).astype(np.float32)
+    contexts = rng.standard_normal((5, 7)).astype(np.float32)
+    draws = np.array([0, 1, 1, 2, 3, 4], np.int32)
+    V, C = vectors.astype(np.float64), contexts.astype(np.float64)
+    kernels.skip_gram(walks, 3, draws, 2, vectors, contexts, 9, 0.1, 3.0, 10.0)
+
+    state = scramble(9)
+    for w, walk in enumerate(walks.tolist()):
+        rate = 0.1 * max(0.01, 1 - (3 + w) / 10)
+        walk = [node for node in walk if node >= 0]
+        for i, node in enumerate(walk):
+            state = (state + STEP) & MASK
+            reach = 1 + below(scramble(state), 3)
+            for j in range(max(0, i - reach), min(len(walk), i + reach + 1)):
+                near = walk[j]
+                if j == i or near == node:
+                    continue
+                change = np.zeros(7)
+                pairs = [(near, 1.0)]
+                for _ in range(2):
+                    state = (state + STEP) & MASK
+                    pairs.append((int(draws[below(scramble(state), len(draws))]), 0.0))
+                for other, label in pairs:
+                    if label == 0 and other == near:
+                        continue
+                    g = rate * (label - 1 / (1 + np.exp(-np.clip(V[node] @ C[other], -8, 8))))
+                    change += g * C[other]
+                    C[other] += g * V[node]
+                V[node] += change
+    np.testing.assert_allclose(vectors, V, atol=1e-5)
+    np.testing.assert_allclose(contexts, C, atol=1e-5)
