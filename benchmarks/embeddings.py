@@ -58,7 +58,7 @@ def accuracy(name: str, model: str, root: Path) -> dict[str, Any]:
         trained = _longtail("train", root / name, "--model", model, "--out", f"{folder}/m")
         seconds = time.perf_counter() - start
         (measured,) = _longtail("evaluate", f"{folder}/m", root / name)
-    row = {key: measured[key] for key in KEPT} | {"seconds": seconds, "date": _today()}
+    row = {key: measured[key] for key in KEPT} | {"seconds": seconds, "cores": cores(None), "date": _today()}
     return row | {key: trained[key] for key in ("train_seconds", "peak_memory_mb", "model_mb")}
 
 

@@ -44,8 +44,7 @@ def render(results: dict[str, Any]) -> str:
     lines = [
         "## Embedding models",
         "",
-        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Python {machine['python']}",
+        f"- machine: {machine['processor']}, {machine['memory']}, {machine['system']}, Python {machine['python']}",
         f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
     ]
     if "accuracy" in results:
@@ -58,7 +57,7 @@ def render(results: dict[str, Any]) -> str:
 
 
 def _accuracy(rows: dict[str, dict[str, Any]]) -> list[str]:
-    head = ["model and data", *_SHOWN, "s", "MB at most", "model MB", "date"]
+    head = ["model and data", *_SHOWN, "cores", "s", "MB at most", "model MB", "date"]
     lines = [
         "### Accuracy with default settings",
         "",
@@ -69,7 +68,7 @@ def _accuracy(rows: dict[str, dict[str, Any]]) -> list[str]:
     ]
     for name, row in rows.items():
         figures = " | ".join(f"{row[key]:.2f}" for key in _SHOWN)
-        costs = f"{row['seconds']:.0f} | {row['peak_memory_mb']:,.0f} | {row['model_mb']:.0f} | {row['date']}"
+        costs = f"{row.get('cores', '–')} | {row['seconds']:.0f} | {row['peak_memory_mb']:,.0f} | {row['model_mb']:.0f} | {row['date']}"
         lines.append(f"| {name} | {figures} | {costs} |")
     lines += ["", "| goal | bar | measured |", "|---|---|---|"]
     for name, row in rows.items():
@@ -115,8 +114,8 @@ def _spread(values: list[float]) -> str:
 def _throughput(rows: dict[str, dict[str, Any]]) -> list[str]:
     lines = ["### Training throughput", "", _HOW_THROUGHPUT, ""]
     lines += [
-        "| drawn candidates | labels met | longtail, points/s | torch, points/s | ratio | goal |",
-        "|---" * 6 + "|",
+        "| drawn candidates | labels met | cores | longtail, points/s | torch, points/s | ratio | goal |",
+        "|---" * 7 + "|",
     ]
     for drawn, row in sorted(rows.items(), key=lambda item: int(item[0])):
         goal = f"≥ {RATIO:g} {_mark(row['ratio'] >= RATIO)}"
