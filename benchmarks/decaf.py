@@ -177,10 +177,11 @@ def latency(keep: Callable[[str, Row], None], n_labels: int = 1_300_000, width: 
     queries = encoder(X.indptr, X.indices, X.data, None)
     index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.98, recall_k=20)
     model = DECAF()
-    model.linear_, model.n_features_in_, model.n_labels_ = None, len(tokens), n_labels
+    model.linear_ = model.neighbours_ = model.texts_ = None
+    model.n_features_in_, model.n_labels_ = len(tokens), n_labels
     model.ensemble_ = Ensemble(
         [Instance(encoder, None, labels, index)], np.arange(n_labels, dtype=np.int32), np.zeros(n_labels, np.float32),
-        np.zeros(n_labels, bool), Mix.start(linear=False), n_labels,
+        np.zeros(n_labels, bool), Mix.start(0, shared=False), n_labels,
     )  # fmt: skip
     true, _ = make_index(labels, "ip", "exact").search(queries, 5)
     found = model.predict(X, 5).indices.reshape(-1, 5)
