@@ -34,6 +34,7 @@ from benchmarks.index import make_vectors
 from longtail import progress, registry
 from longtail.cli.worker import Prepared, run
 from longtail.index import make_index
+from longtail.kernels import pool
 from longtail.models.decaf import DECAF
 from longtail.neural.ensemble import Ensemble
 from longtail.neural.instance import Instance
@@ -76,6 +77,7 @@ def accuracy(folder: Path, variants: list[str], seeds: list[int], keep: Callable
                 own = Path(scratch) / f"{variant}-{seed}"
                 row = run(Path(scratch) / ("text" if with_text else "no-text"), model, {}, {"random_state": seed}, own)
                 row.pop("frontier", None)
+                row["cores"] = pool.cores(None)
                 if "error" not in row:
                     row["single_ms"] = single(registry.load(own / "model"), prepared.X_test)
                 keep(f"{folder.name} {variant} {seed}", row | {"data": folder.name, "variant": variant, "seed": seed})

@@ -13,7 +13,8 @@ _ABOVE = {"F@1": 2.0, "F@3": 2.0, "F@5": 3.0, "P@1": 0.0, "P@3": 0.0, "P@5": 0.0
 _LONG = {"P@5": 0.0, "F@5": 0.0}
 _BARS = {"debian-packages": _ABOVE, "tate": _ABOVE, "eurlex57k": _LONG, "yso-titles": _LONG}
 _HEAD = (
-    "variant", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "train s", "batch ms", "single ms", "peak MB", "model MB", "seeds",
+    "variant", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "cores", "train s", "batch ms", "single ms", "peak MB", "model MB",
+    "seeds",
 )  # fmt: skip
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")
 
@@ -27,7 +28,7 @@ def render(results: dict[str, Any]) -> str:
         "Label text inside the classifiers. Each variant is trained in a process of its own with the defaults but for",
         "what its name says (`benchmarks/decaf.py`), and measured on the test part; settings were chosen on parts of",
         "the training points. A peer's figure is the best of all peers above, for each measure. Single points are the",
-        "median on one thread.",
+        "median on one thread. Times taken while the machine had other work are upper bounds.",
     ]
     measured = [row for row in rows if "variant" in row]
     for data in dict.fromkeys(row["data"] for row in measured):
@@ -58,7 +59,12 @@ def _variants(rows: list[dict[str, Any]], data: str) -> list[str]:
             continue
         mean = {key: float(np.mean([row[key] for row in fine])) for key in fine[0] if isinstance(fine[0][key], float)}
         figures = ["/".join(f"{mean[f'{measure}@{k}']:.2f}" for k in _KS) for measure in ("P", "PSP", "F")]
-        costs = [f"{mean['train_seconds']:.0f}", f"{mean['predict_ms_per_point']:.3f}", f"{mean['single_ms']:.3f}"]
+        costs = [
+            "/".join(sorted({str(row.get("cores", "?")) for row in fine})),
+            f"{mean['train_seconds']:.0f}",
+            f"{mean['predict_ms_per_point']:.3f}",
+            f"{mean['single_ms']:.3f}",
+        ]
         sizes = [f"{mean['peak_memory_mb']:.0f}", f"{mean['model_mb']:.1f}", str(len(fine))]
         lines.append(f"| {' | '.join([variant, *figures, *costs, *sizes])} |")
     return lines

@@ -41,8 +41,10 @@ ABLATION: dict[str, dict[str, Any]] = {
     "glas": {},
     "spreadout": {"regularizer": "spreadout"},
     "none": {"regularizer": None},
-    "linear": {"relu": False},
+    "relu": {"relu": True},
+    "keep 0.8": {"keep": 0.8},
     "keep 1.0": {"keep": 1.0},
+    "random start": {"start": 0.0},
 }
 HELD = 3000  # points on which ablations are measured
 BATCH, DIM = 512, 512  # of the throughput

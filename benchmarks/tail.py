@@ -44,6 +44,8 @@ class System:
 
 
 _THREE = ("eurlex57k", "tate", "debian-packages")
+_TEXT = ("tate", "debian-packages")
+_ALL = ("bibtex", "delicious", *_THREE)
 SYSTEMS = [
     System("bonsai", "bonsai", "bonsai", _THREE),
     System("ranknet", "ranknet(bonsai)", "bonsai", _THREE),
@@ -52,6 +54,15 @@ SYSTEMS = [
     System("ranknet with the loss of the paper", "ranknet(bonsai, loss=population, text=False)", "bonsai", _THREE),
     System("glas", "glas", "glas", _THREE),
     System("ranknet of glas", "ranknet(glas)", "glas", _THREE),
+    System("taug", "taug(bonsai)", "bonsai", ("eurlex57k", "tate")),
+    System("ranknet of taug", "ranknet(taug(bonsai))", "bonsai", ("eurlex57k",)),
+    System("labeltext", "labeltext(bonsai)", "bonsai", _TEXT),
+    System("labeltext by the formula", "labeltext(bonsai, method=formula)", "bonsai", _TEXT),
+    System("parabel", "parabel", "parabel", _TEXT),
+    System("labeltext of parabel", "labeltext(parabel)", "parabel", _TEXT),
+    System("dismec", "dismec", "dismec", _TEXT),
+    System("labeltext of dismec", "labeltext(dismec)", "dismec", _TEXT),
+    System("auto", "auto", "bonsai", _ALL),
 ]
 
 

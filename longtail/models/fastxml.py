@@ -60,7 +60,7 @@ class FastXML(Ranker):
 
     def __init__(
         self,
-        n_trees: int = 50,
+        n_trees: int = 100,
         max_leaf: int = 10,
         labels_per_leaf: int = 100,
         cost: float | None = None,

@@ -1,13 +1,15 @@
 """GLaS: an embedding classifier whose label vectors are held to the labels' co-occurrence (Guo et al., NeurIPS 2019).
 
-A point is the sum of its tokens' vectors through a ReLU, a label is a vector, a score is their inner product. Such
-models overfit; the paper's cure is a regulariser that pulls the Gram matrix of label vectors to how often labels occur
-together (eq. 3), input dropout (§3.3) and weight normalisation (§3.1).
+A point is the sum of its tokens' vectors, a label is a vector, a score is their inner product. Such models overfit; the
+paper's cure is a regulariser that pulls the Gram matrix of label vectors to how often labels occur together (eq. 3),
+input dropout (§3.3) and weight normalisation (§3.1).
 
 Choices made here. The paper draws one positive label a point (Alg. 2, line 12); we take the mean over all of them,
 which is the same in expectation and less noisy. Negatives are all labels while these are few, else the batch's own and
 some drawn uniformly, with weights against the unequal chances. The regulariser acts on the directions of the label
-vectors drawn for the batch, whether or not the scores are normalised.
+vectors drawn for the batch, whether or not the scores are normalised. Label vectors start at the mean of their points:
+a label with one or two points gets too few steps to find its way there from a random start. Points are not passed
+through the paper's ReLU by default: on held-out points of two data sets they were ranked better without.
 """
 
 from __future__ import annotations
@@ -57,8 +59,13 @@ class GLaS(EmbeddingRanker):
         λ, the weight of the regulariser. The paper's 10 suits "softmax" and "margin", whose values are smaller.
     keep : float
         ρ, the chance of a feature to stay in input dropout.
+    dropout : float
+        Share of an encoded point's numbers that are left out of a step.
     relu : bool
         ReLU after the sum of tokens, or a linear encoder.
+    start : float
+        Length of label vectors at the start, in the direction of the mean of their points, so that a label with few
+        points begins near them; 0 for random short ones.
     normalize : bool
         Points and label vectors to length 1, with one shared trainable length.
     scale : float
@@ -73,7 +80,7 @@ class GLaS(EmbeddingRanker):
         By default about a hundredth of the points, from 32 to 512: few points need small batches to be stepped on
         often enough.
     learning_rate : float, optional
-        By default 0.008 for batches of 512, and less for smaller ones, as the square root of their size.
+        By default 0.012 for batches of 512, and less for smaller ones, as the square root of their size.
     optimizer : {"adam", "adagrad", "sgd"}
     decay : float
         Weight decay of the vectors a batch touches.
@@ -113,13 +120,15 @@ class GLaS(EmbeddingRanker):
         regularizer: str | None = "glas",
         affinity: str = "arithmetic",
         weight: float = 100.0,
-        keep: float = 0.8,
-        relu: bool = True,
+        keep: float = 0.9,
+        dropout: float = 0.2,
+        relu: bool = False,
+        start: float = 4.0,
         normalize: bool = False,
         scale: float = 16.0,
-        candidates: int = 8192,
+        candidates: int = 4096,
         correction: float = 0.4,
-        epochs: int = 15,
+        epochs: int = 12,
         batch_size: int | None = None,
         learning_rate: float | None = None,
         schedule: str = "linear",
@@ -140,7 +149,9 @@ class GLaS(EmbeddingRanker):
         self.affinity = affinity
         self.weight = weight
         self.keep = keep
+        self.dropout = dropout
         self.relu = relu
+        self.start = start
         self.normalize = normalize
         self.scale = scale
         self.candidates = candidates
@@ -170,11 +181,13 @@ class GLaS(EmbeddingRanker):
             "optimizer": tuple(KINDS),
         }
         self._check_choices(choices, ("dim", "candidates", "n_hard"))
-        for name in ("weight", "decay", "margin", "correction"):
+        for name in ("weight", "decay", "margin", "correction", "start"):
             if not getattr(self, name) >= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
         if not 0 < self.keep <= 1:
             raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
+        if not 0 <= self.dropout < 1:
+            raise SettingsError(f"dropout is {self.dropout!r}; give 0, or a number below 1")
         if not self.scale > 0:
             raise SettingsError(f"scale is {self.scale!r}; give a number above 0")
 
@@ -184,16 +197,19 @@ class GLaS(EmbeddingRanker):
         identity = self._identity(X, Y, validation)
         rows, Y, held = self._parts(X, Y, validation)
         self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
-        self.history_ = self._train(self._network(X, Y[rows]), X, rows, Y[rows], held, loop, identity)
+        self.history_ = self._train(self._network(X, rows, Y[rows]), X, rows, Y[rows], held, loop, identity)
         if self._trains_again(rows, held, validation):
             rows, calibration = np.flatnonzero(np.diff(Y.indptr)), (self.slope_, self.offset_)
             again = replace(loop, checkpoint=None, stop=self._best_length())
-            self._train(self._network(X, Y[rows]), X, rows, Y[rows], None, again, "")
+            self._train(self._network(X, rows, Y[rows]), X, rows, Y[rows], None, again, "")
             self.slope_, self.offset_ = calibration
 
-    def _network(self, X: csr_array, Y: csr_array) -> Network:
+    def _network(self, X: csr_array, rows: np.ndarray, Y: csr_array) -> Network:
         rng = np.random.default_rng(self.random_state)
-        return Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
+        network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
+        if self.start > 0:
+            network.start_at_centroids(X, rows, Y, self.start)
+        return network
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again.
@@ -267,11 +283,14 @@ class GLaS(EmbeddingRanker):
             size = int(np.clip(2 ** round(np.log2(n_points / 100)), 32, 512))
         rate = self.learning_rate
         if rate is None:
-            rate = 0.008 * float(np.sqrt(size / 512)) if size > 0 else 1.0
+            rate = 0.012 * float(np.sqrt(size / 512)) if size > 0 else 1.0
         return self._loop(epochs, size, rate)
 
     def _network_settings(self) -> NetworkSettings:
-        return NetworkSettings(self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs)
+        return NetworkSettings(
+            self.dim, self.relu, self.normalize, self.optimizer, self.decay, self.scale, self.n_jobs, self.dropout,
+            tokens=1.0 if self.start > 0 else 0.1,
+        )  # fmt: skip
 
     def _check_memory(self, n_features: int, n_labels: int, batch_size: int) -> None:
         candidates = min(n_labels, 2 * self.candidates)

@@ -148,8 +148,10 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
                 rows = np.sort(order[at * settings.batch_size : (at + 1) * settings.batch_size])
                 total += learner.step(rows, rng, rate)
                 done(1 / (n_steps * last))
-            if not math.isfinite(total):
-                raise SettingsError(f"The loss is {total} in epoch {state.epoch}. Lower learning_rate.")
+            if not math.isfinite(total) or not all(np.isfinite(array.sum()) for array in learner.weights().values()):
+                raise SettingsError(
+                    f"Training diverges: the loss is {total} in epoch {state.epoch}. Lower learning_rate."
+                )
             figures = learner.measure()
             entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
             state.history.append(entry)

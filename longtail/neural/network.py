@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
@@ -21,6 +22,7 @@ from longtail.neural.optimizers import RowOptimizer
 from longtail.neural.regularizers import Regularizer
 
 _TINY = np.float32(1e-12)
+_BLOCK = 4096  # points encoded at once
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class NetworkSettings:
     scale: float  # g at the start
     n_jobs: int | None = None
     dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
-    eps: float = 1e-8  # of the optimiser of tokens
+    tokens: float = 0.1  # length of token vectors at the start: short ones, if too rare to be learnt, add little noise
 
 
 class Network:
@@ -56,9 +58,8 @@ class Network:
         self.settings = settings
         d = settings.dim
         spread = np.float32(1 / np.sqrt(d))
-        quiet = np.float32(0.1)  # a token too rare to be learnt adds little noise to the points it is in
         self.tables = {
-            "E": rng.standard_normal((n_features, d), np.float32) * (quiet * spread),
+            "E": rng.standard_normal((n_features, d), np.float32) * (np.float32(settings.tokens) * spread),
             "b": np.zeros((1, d), np.float32),
             "V": rng.standard_normal((n_labels, d), np.float32) * spread,
             "c": prior.astype(np.float32)[:, None].copy(),
@@ -73,7 +74,32 @@ class Network:
             )
             for name, table in self.tables.items()
         }
-        self.optimizers["E"].eps = settings.eps
+
+    def start_at_centroids(self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float) -> None:
+        """Let each label start at the mean of its points, so long: random token vectors keep the points' likeness.
+
+        Parameters
+        ----------
+        X : csr_array, (M, D)
+        rows : array, (N,)
+            The points to take.
+        Y : csr_array, (N, L)
+            Their labels.
+        length : float
+            Of the label vectors.
+        """
+        settings = self.settings
+        sums = np.zeros_like(self.tables["V"])
+        for start in range(0, len(rows), _BLOCK):
+            part = X[rows[start : start + _BLOCK]]
+            h = encode_all(
+                part.indptr, part.indices, part.data, self.tables["E"], self.tables["b"][0], settings.relu, True, True,
+                settings.n_jobs,
+            )  # fmt: skip
+            sums += Y[start : start + _BLOCK].T @ h
+        lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
+        met = lengths[:, 0] > 0
+        self.tables["V"][met] = sums[met] * (np.float32(length) / lengths[met])
 
     # Forwards ----------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from longtail.neural.text_network import FORMS, TextNetworkSettings
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 1, "neighbours": 32, "matches": 50, "mix": True,
-        "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.3, "forget": 0.1, "drop": 0.1,
+        "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.1, "forget": 0.1, "drop": 0.1,
         "keep": 1.0, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
         "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.03, "schedule": "linear",
     },

@@ -52,7 +52,7 @@ class TestGlasWithDrawnCandidates(Glas):
         {"relu": False},
         {"normalize": True},
         {"optimizer": "adagrad", "learning_rate": 0.1},
-        {"optimizer": "sgd", "learning_rate": 2.0, "epochs": 40},
+        {"optimizer": "sgd", "learning_rate": 0.5, "epochs": 40},
         {"candidates": 4},
         {"decay": 0.1},
         {"schedule": "cosine"},
@@ -93,7 +93,7 @@ def test_settings_out_of_range_are_refused(settings: dict[str, object], message:
 
 def test_history_holds_both_curves() -> None:
     X, Y, _ = toy()
-    history = GLaS(**SMALL).fit(X, Y).history_  # type: ignore[arg-type]
+    history = GLaS(**{**SMALL, "start": 0.0, "learning_rate": 0.003}).fit(X, Y).history_  # type: ignore[arg-type]
     assert [entry["epoch"] for entry in history] == list(range(len(history)))
     assert history[-1]["train_P@1"] > history[0]["train_P@1"]
     assert history[-1]["loss"] < history[0]["loss"]
