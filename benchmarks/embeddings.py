@@ -29,6 +29,7 @@ import longtail
 from benchmarks import machine, render, results
 from longtail import registry
 from longtail.data.split import split
+from longtail.kernels.pool import cores
 from longtail.labels.cooccurrence import affinity
 from longtail.metrics import full_report
 from longtail.models.glas import GLaS
@@ -57,7 +58,7 @@ def accuracy(name: str, model: str, root: Path) -> dict[str, Any]:
         trained = _longtail("train", root / name, "--model", model, "--out", f"{folder}/m")
         seconds = time.perf_counter() - start
         (measured,) = _longtail("evaluate", f"{folder}/m", root / name)
-    row = {key: measured[key] for key in KEPT} | {"seconds": seconds, "date": _today()}
+    row = {key: measured[key] for key in KEPT} | {"seconds": seconds, "cores": cores(None), "date": _today()}
     return row | {key: trained[key] for key in ("train_seconds", "peak_memory_mb", "model_mb")}
 
 
@@ -73,7 +74,7 @@ def ablation(X: csr_array, Y: csr_array, settings: dict[str, Any], n_points: int
         rows = np.sort(np.random.default_rng(seed).choice(rows, n_points, replace=False))
     model = GLaS(random_state=seed, refit=False, **settings).fit(X[rows], Y[rows])
     found = full_report(Y[held], model.predict(X[held], 50), train_Y=Y[rows])
-    last = max(model.history_, key=lambda entry: entry["monitor"])
+    last = max(model.history_, key=lambda entry: entry["monitor"])  # the epoch whose weights were kept
     gap = last["train_P@1"] - found["P@1"]
     return {key: found[key] for key in KEPT} | {
         "train_P@1": last["train_P@1"],
@@ -156,10 +157,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of GLaS, in ablations")
     options = parser.parse_args()
-    known = results.load("embeddings") or {}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
 
     def keep(part: str, name: str, row: dict[str, Any]) -> None:
+        known = results.load("embeddings") or {}  # again each time: another run may have added to it
+        known |= {"machine": machine.facts(), "versions": machine.versions()}
         known.setdefault(part, {})[name] = row
         results.save("embeddings", known)
         shown = {key: round(value, 2) for key, value in row.items() if isinstance(value, float)}
@@ -182,7 +183,7 @@ def main() -> None:
         data = longtail.read(longtail.DEMO)
         for n in map(int, options.candidates.split(",")):
             row: dict[str, Any] = throughput(data.X, data.Y, n, options.steps)
-            keep("throughput", str(n), row | {"labels": data.n_labels, "date": _today()})
+            keep("throughput", str(n), row | {"labels": data.n_labels, "cores": cores(None), "date": _today()})
     render.render()
 
 
