@@ -175,12 +175,14 @@ def latency(keep: Callable[[str, Row], None], n_labels: int = 1_300_000, width: 
     idx = np.sort(rng.integers(len(tokens), size=(N_SINGLE, 3)), axis=1).ravel().astype(np.int32)
     X = csr_array((np.ones(len(idx), np.float32), idx, ptr), shape=(N_SINGLE, len(tokens)))
     queries = encoder(X.indptr, X.indices, X.data, None)
-    index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.98, recall_k=20)
+    parts = round(3 * n_labels**0.5)  # as in training
+    index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.98, recall_k=10, n_partitions=parts)
     model = DECAF()
-    model.linear_, model.n_features_in_, model.n_labels_ = None, len(tokens), n_labels
+    model.linear_ = model.neighbours_ = model.texts_ = None
+    model.n_features_in_, model.n_labels_ = len(tokens), n_labels
     model.ensemble_ = Ensemble(
         [Instance(encoder, None, labels, index)], np.arange(n_labels, dtype=np.int32), np.zeros(n_labels, np.float32),
-        np.zeros(n_labels, bool), Mix.start(linear=False), n_labels,
+        np.zeros(n_labels, bool), Mix.start(0, shared=False), n_labels,
     )  # fmt: skip
     true, _ = make_index(labels, "ip", "exact").search(queries, 5)
     found = model.predict(X, 5).indices.reshape(-1, 5)

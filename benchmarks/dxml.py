@@ -173,8 +173,6 @@ def main() -> None:
         print(json.dumps(measure(Path(folder), settings, seed)))
         return
     parts, wanted = options.parts.split(","), options.data.split(",")
-    known = results.load("dxml") or {"rows": {}}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
 
     def folder_of(data: str) -> Path:
         folder = options.work / "data" / data
@@ -182,6 +180,8 @@ def main() -> None:
         return folder
 
     def keep(key: str, row: dict[str, Any]) -> None:
+        known = results.load("dxml") or {"rows": {}}  # afresh, since another run may have added rows
+        known |= {"machine": machine.facts(), "versions": machine.versions()}
         known["rows"][key] = row | {"date": time.strftime("%Y-%m-%d")}
         results.save("dxml", known)
         shown = {name: round(value, 3) for name, value in row.items() if isinstance(value, float)}

@@ -28,25 +28,46 @@ def _below(random, n):
 
 
 @njit(cache=True, nogil=True)
-def shares(indptr, data, first, last, out):
-    """Running share of each row's weights: what a uniform number is looked up in. The last of a row is 1."""
+def alias(indptr, indices, data, first, last, keep, other):
+    """Tables from which a neighbour is drawn by weight in one look (Walker, 1977; Vose, 1991), for rows first..last.
+
+    A place of the row is drawn evenly; its own neighbour is taken with the chance `keep`, else the node in `other`.
+    """
     for i in range(first, last):
+        lo, n = indptr[i], indptr[i + 1] - indptr[i]
         total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
+        for p in range(lo, lo + n):
             total += data[p]
-        run = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            run += data[p]
-            out[p] = run / total
-        if indptr[i + 1] > indptr[i]:
-            out[indptr[i + 1] - 1] = 1.0
+        share = np.empty(n, np.float64)  # 1 on average
+        small, large = np.empty(n, np.int64), np.empty(n, np.int64)
+        n_small = n_large = 0
+        for p in range(n):
+            share[p] = data[lo + p] * n / total
+            keep[lo + p] = 1.0
+            other[lo + p] = indices[lo + p]
+            if share[p] < 1.0:
+                small[n_small] = p
+                n_small += 1
+            else:
+                large[n_large] = p
+                n_large += 1
+        while n_small > 0 and n_large > 0:
+            n_small -= 1
+            poor, rich = small[n_small], large[n_large - 1]
+            keep[lo + poor] = share[poor]
+            other[lo + poor] = indices[lo + rich]
+            share[rich] -= 1.0 - share[poor]
+            if share[rich] < 1.0:
+                n_large -= 1
+                small[n_small] = rich
+                n_small += 1
 
 
 @njit(cache=True, nogil=True)
-def walk(indptr, indices, share, even, starts, seed, first, last, out):
+def walk(indptr, indices, keep, other, even, starts, seed, first, last, out):
     """Walks number first..last, out[w] (length,) from starts[w]; -1 after a node without neighbours.
 
-    share : running shares of the edges' weights; with `even`, unused: all edges of a node are as likely.
+    keep, other : from `alias`; with `even`, unused: all edges of a node are as likely.
     """
     step = np.uint64(0x9E3779B97F4A7C15)
     length = out.shape[1]
@@ -61,19 +82,10 @@ def walk(indptr, indices, share, even, starts, seed, first, last, out):
                 break
             state += step
             random = _scramble(state)
-            if even:
-                at = lo + _below(random, hi - lo)
-            else:
-                u = np.float32(random >> np.uint64(40)) * np.float32(2.0**-24)
-                at = lo
-                end = hi - 1
-                while at < end:  # the first edge whose running share is above u
-                    middle = (at + end) >> 1
-                    if share[middle] > u:
-                        end = middle
-                    else:
-                        at = middle + 1
+            at = lo + _below(random, hi - lo)
             node = indices[at]
+            if not even and np.float32(random & np.uint64(0xFFFFFF)) * np.float32(2.0**-24) >= keep[at]:
+                node = other[at]
             out[w, t] = node
 
 

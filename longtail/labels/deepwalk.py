@@ -184,22 +184,21 @@ class _Walker:
     def __init__(self, graph: csr_array, n_jobs: int | None) -> None:
         self.indptr, self.indices = graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
         self.even = bool(graph.nnz == 0 or (graph.data == graph.data[0]).all())
-        self.share = np.empty(0 if self.even else graph.nnz, np.float32)
-        self.n_jobs = n_jobs
+        n_edges = 0 if self.even else graph.nnz
+        self.keep, self.other, self.n_jobs = np.empty(n_edges, np.float32), np.empty(n_edges, np.int32), n_jobs
         if not self.even:
             weights = graph.data.astype(np.float32)
             pool.run(
-                lambda block: kernels.shares(self.indptr, weights, *block, self.share),
+                lambda block: kernels.alias(self.indptr, self.indices, weights, *block, self.keep, self.other),
                 pool.blocks(graph.shape[0], n_jobs, 1024), n_jobs,
             )  # fmt: skip
 
     def walk(self, starts: np.ndarray, length: int, seed: int) -> np.ndarray:
         starts = np.ascontiguousarray(starts, np.int32)
         out = np.empty((len(starts), length), np.int32)
-        pool.run(
-            lambda block: kernels.walk(self.indptr, self.indices, self.share, self.even, starts, seed, *block, out),
-            pool.blocks(len(starts), self.n_jobs, 1024), self.n_jobs,
-        )  # fmt: skip
+        tables = self.indptr, self.indices, self.keep, self.other, self.even
+        blocks = pool.blocks(len(starts), self.n_jobs, 1024)
+        pool.run(lambda block: kernels.walk(*tables, starts, seed, *block, out), blocks, self.n_jobs)
         return out
 
 

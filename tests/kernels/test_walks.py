@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from longtail.kernels import walks as kernels
@@ -21,21 +23,37 @@ def below(random: int, n: int) -> int:
     return ((random >> 32) * n) >> 32
 
 
-def test_shares_of_weights() -> None:
-    indptr, data = np.array([0, 3, 3, 4]), np.array([1, 2, 1, 5], np.float32)
-    out = np.empty(4, np.float32)
-    kernels.shares(indptr, data, 0, 3, out)
-    np.testing.assert_allclose(out, [0.25, 0.75, 1, 1])
+def tables_of(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    keep, other = np.empty(len(data), np.float32), np.empty(len(data), np.int32)
+    kernels.alias(indptr, indices, data, 0, len(indptr) - 1, keep, other)
+    return keep, other
+
+
+def test_alias_tables_hold_the_shares_of_weights() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [3, 0, 1, 40, 7]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    indices = np.concatenate([rng.permutation(50)[:n] for n in sizes]).astype(np.int32)
+    data = rng.exponential(size=len(indices)).astype(np.float32) ** 3
+    keep, other = tables_of(indptr, indices, data)
+    assert ((keep >= 0) & (keep <= 1)).all()
+    for lo, hi in pairwise(indptr):
+        chance = np.zeros(50)
+        for p in range(lo, hi):
+            chance[indices[p]] += keep[p] / (hi - lo)
+            chance[other[p]] += (1 - keep[p]) / (hi - lo)
+        expected = np.zeros(50)
+        expected[indices[lo:hi]] = data[lo:hi] / max(data[lo:hi].sum(), 1e-30)
+        np.testing.assert_allclose(chance, expected, atol=1e-6)
 
 
 def test_a_walk_is_drawn_from_its_seed_and_number() -> None:
     indptr, indices = np.array([0, 2, 3, 5, 5]), np.array([1, 2, 0, 0, 3], np.int32)
-    share = np.empty(5, np.float32)
-    kernels.shares(indptr, np.array([1, 3, 1, 2, 1], np.float32), 0, 4, share)
+    keep, other = tables_of(indptr, indices, np.array([1, 3, 1, 2, 1], np.float32))
     starts = np.array([0, 2, 1, 3], np.int32)
     for even in (False, True):
         out = np.empty((4, 6), np.int32)
-        kernels.walk(indptr, indices, share, even, starts, 77, 0, 4, out)
+        kernels.walk(indptr, indices, keep, other, even, starts, 77, 0, 4, out)
         for w, start in enumerate(starts):
             state, node, expected = scramble(77 + (w + 1) * STEP), int(start), [int(start)]
             while len(expected) < 6:
@@ -46,9 +64,8 @@ def test_a_walk_is_drawn_from_its_seed_and_number() -> None:
                 state = (state + STEP) & MASK
                 random = scramble(state)
                 at = lo + below(random, hi - lo)
-                if not even:
-                    at = lo + int(np.searchsorted(share[lo:hi], np.float32((random >> 40) * 2.0**-24), "right"))
-                node = int(indices[at])
+                own = even or (random & 0xFFFFFF) * 2.0**-24 < keep[at]
+                node = int(indices[at] if own else other[at])
                 expected.append(node)
             assert out[w].tolist() == expected
 

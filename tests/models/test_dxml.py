@@ -271,3 +271,12 @@ def test_prediction_needs_neither_torch_nor_gensim(tmp_path: Path) -> None:
         "model.predict(np.eye(2, model.n_features_in_)); assert not {'torch', 'gensim', 'faiss'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_real_data_reaches_its_known_accuracy(shared_data: Callable[[str], Path]) -> None:
+    data = longtail.read(shared_data("bibtex"))
+    model = DXML(n_networks=1, epochs=10).fit(data.X, data.Y)
+    measured = evaluate(data.test.Y, model.predict(data.test.X, 5), train_Y=data.Y)
+    assert measured["P@1"] > 61.0
+    assert measured["P@3"] > 37.5
+    assert measured["PSP@5"] > 55.0
