@@ -43,6 +43,7 @@ ABLATION: dict[str, dict[str, Any]] = {
     "spreadout": {"regularizer": "spreadout"},
     "none": {"regularizer": None},
     "relu": {"relu": True},
+    "relu, random start": {"relu": True, "start": 0.0},
     "keep 0.8": {"keep": 0.8},
     "keep 1.0": {"keep": 1.0},
     "random start": {"start": 0.0},
@@ -152,7 +153,7 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=ROOT)
     parser.add_argument("--points", type=int, default=12_000)
     parser.add_argument("--seeds", default="0,1,2")
-    parser.add_argument("--variants", default=",".join(ABLATION))
+    parser.add_argument("--variants", default=";".join(ABLATION), help="separated by semicolons")
     parser.add_argument("--candidates", default="512,2048,8192")
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of GLaS, in ablations")
@@ -175,7 +176,7 @@ def main() -> None:
         for name in (options.data or "tate,eurlex57k").split(","):
             data = longtail.read(options.data_root / name)
             for seed in map(int, options.seeds.split(",")):
-                for variant in options.variants.split(","):
+                for variant in options.variants.split(";"):
                     row = ablation(data.X, data.Y, settings | ABLATION[variant], options.points, seed)
                     row |= {"points": options.points, "settings": settings, "date": _today()}
                     keep("ablation", f"{name} {variant} {seed}", row)

@@ -65,7 +65,7 @@ class GLaS(EmbeddingRanker):
         ReLU after the sum of tokens, or a linear encoder.
     start : float
         Length of label vectors at the start, in the direction of the mean of their points, so that a label with few
-        points begins near them; 0 for random short ones.
+        points begins near them; 0 for random short ones, which are better with `relu`.
     normalize : bool
         Points and label vectors to length 1, with one shared trainable length.
     scale : float
