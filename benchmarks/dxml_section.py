@@ -35,6 +35,7 @@ def render(results: dict[str, Any]) -> str:
         f"Python {machine['python']}",
         f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
         f"- measured: {', '.join(sorted({row['date'] for row in rows.values()}))}",
+        *([f"- note: {results['note']}"] if "note" in results else []),
         "",
         "| goal | bar | measured |",
         "|---|---|---|",
