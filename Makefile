@@ -18,7 +18,7 @@ demo: $(STAMP)  ## Train on the embedded data, measure beside a baseline, sugges
 	@$(BIN)/longtail demo
 
 test: $(STAMP)  ## Run all tests
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(STAMP)  ## Check style, types and the direction of imports
 	@status=0; \

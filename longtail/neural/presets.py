@@ -34,7 +34,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 _LOWEST = {
     "dim": 1, "instances": 1, "n_trees": 0, "neighbours": 0, "matches": 0, "candidates": 1, "n_hard": 0,
-    "surrogate_epochs": 0, "n_clusters": 2, "beam": 1,
+    "surrogate_epochs": 0, "n_clusters": 1, "beam": 1,
 }  # fmt: skip
 
 

@@ -169,7 +169,7 @@ def test_fewer_labels_than_clusters() -> None:
         ({"dtype": "int4"}, "choose one of float32, int8"),
         ({"dim": 0}, "dim is 0"),
         ({"instances": 0}, "instances is 0"),
-        ({"n_clusters": 1}, "n_clusters is 1"),
+        ({"n_clusters": 0}, "n_clusters is 0"),
         ({"beam": 0}, "beam is 0"),
         ({"candidates": 2.5}, "candidates is 2.5"),
         ({"epochs": 0}, "epochs is 0"),
