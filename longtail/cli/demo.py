@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from longtail.data import Dataset
 
 # The first is the floor, the second the linear baseline, the last makes the suggestions.
-MODELS: dict[str, dict[str, Any]] = {"popular": {}, "bonsai": {}, "decaf": {"epochs": 5}}
+MODELS: dict[str, dict[str, Any]] = {"popular": {}, "bonsai": {}, "decaf": {"epochs": 3}}
 RARE = 3  # training points of a rare label, at most
 SHOWN = 5
 TITLES = (
