@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import described
+
 _HOW = """\
 `dxml` with its default settings, on the matrices of the first section, both cores; figures are means over seeds where
 there are several. `linear` has no ReLU (the ablation of the paper's Fig. 2), `paper` is `preset="paper"`. Neighbours,
@@ -25,15 +27,12 @@ _VARIANTS = ("default", "linear", "paper")
 def render(results: dict[str, Any]) -> str:
     """The whole section, as Markdown."""
     rows = results["rows"]
-    machine, versions = results["machine"], results["versions"]
     lines = [
         "## DXML",
         "",
         _HOW,
         "",
-        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Python {machine['python']}",
-        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *described(results),
         f"- measured: {', '.join(sorted({row['date'] for row in rows.values()}))}",
         *([f"- note: {results['note']}"] if "note" in results else []),
         "",

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.machine import described
+
 # What is to be reached with default settings. For GLaS the best peer's figures on the same data; for MNN the paper's
 # neighbourhood (two cells of its table contradict each other, see the bars).
 BARS: dict[str, dict[str, float]] = {
@@ -41,12 +43,10 @@ time is one matrix product, which is the same for both."""
 
 def render(results: dict[str, Any]) -> str:
     """The whole section, as Markdown."""
-    machine, versions = results["machine"], results["versions"]
     lines = [
         "## Embedding models",
         "",
-        f"- machine: {machine['processor']}, {machine['memory']}, {machine['system']}, Python {machine['python']}",
-        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *described(results, cores=False),
     ]
     if "accuracy" in results:
         lines += ["", *_accuracy(results["accuracy"])]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.machine import described
+
 _HOW = """\
 Generated vectors of length 512, inner product, the 5 best, on one thread: 500 queries in a batch, 100 of them one at a
 time, the better of two passes. `clustered`: unit vectors in topics of about 100, as trained label vectors lie;
@@ -22,15 +24,12 @@ _ORDER = ("clustered", "gaussian"), ("auto", "exact", "hnsw", "faiss-ivf")
 def render(results: dict[str, Any]) -> str:
     """The whole section, as Markdown."""
     rows = sorted(results["rows"].values(), key=_place)
-    machine, versions = results["machine"], results["versions"]
     lines = [
         "## Search of label vectors",
         "",
         _HOW,
         "",
-        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Python {machine['python']}",
-        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *described(results),
         f"- measured: {', '.join(sorted({row['date'] for row in rows}))}",
         "",
         "| goal (`auto`, clustered) | bar | measured |",

@@ -6,6 +6,7 @@ import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 _OURS = ("longtail", "numpy", "scipy", "numba")
 
@@ -30,6 +31,20 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
+
+
+def described(results: dict[str, Any], cores: bool = True) -> list[str]:
+    """The machine and versions that results were measured with, as lines of Markdown.
+
+    cores : whether their number is said here; not where it differs between rows.
+    """
+    machine = results["machine"]
+    where = [machine["processor"], f"{machine['cores']} cores"] if cores else [machine["processor"]]
+    where += [machine["memory"], machine["system"], f"Python {machine['python']}"]
+    return [
+        f"- machine: {', '.join(where)}",
+        f"- longtail: {', '.join(f'{name} {number}' for name, number in results['versions'].items())}",
+    ]
 
 
 def _field(path: str, name: str) -> str | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.machine import described
+
 _HOW = """\
 Each ranker and the one it wraps, fitted and measured in one run with its defaults, which were chosen on held-out
 training points. P and PSP trade against each other, so one column compares curves: PSP where a curve comes down to
@@ -24,15 +26,12 @@ Row = dict[str, Any]
 def render(results: dict[str, Any]) -> str:
     """The whole section, as Markdown."""
     rows: list[Row] = list(results["rows"].values())
-    machine, versions = results["machine"], results["versions"]
     lines = [
         "## Rare labels: rankers around rankers",
         "",
         _HOW,
         "",
-        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Python {machine['python']}",
-        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *described(results),
         f"- measured: {', '.join(sorted({row['date'] for row in rows}))}",
         "",
         *_bars(rows),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from benchmarks.machine import described
 from benchmarks.peers.bars import Figures, bars
 from benchmarks.peers.summary import KS, error, summary
 from benchmarks.peers.systems import DATA, OURS, SYSTEMS
@@ -41,7 +42,6 @@ def render(results: dict[str, Any]) -> str:
 
 
 def _preface(results: dict[str, Any], figures: dict[str, Figures]) -> str:
-    machine, versions = results["machine"], dict(results["versions"])
     seen = {known["version"] for part in figures.values() for known in part.values()}
     peers = sorted(text for text in seen if not text.startswith("longtail "))
     dates = sorted({entry["date"] for part in results["results"].values() for entry in part.values()})
@@ -50,9 +50,7 @@ def _preface(results: dict[str, Any], figures: dict[str, Figures]) -> str:
         "",
         _HOW,
         "",
-        f"- machine: {machine['processor']}, {machine['cores']} cores, {machine['memory']}, {machine['system']}, "
-        f"Python {machine['python']}",
-        f"- longtail: {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *described(results),
         f"- peers: {', '.join(peers) or 'none'}",
         f"- measured: {dates[0] if dates[0] == dates[-1] else f'{dates[0]} to {dates[-1]}'}",
         "",
