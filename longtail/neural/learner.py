@@ -11,6 +11,7 @@ from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import block
 from longtail.metrics import evaluate
 from longtail.neural.batch import CandidateSampler, points
+from longtail.neural.loop import NetworkState
 from longtail.neural.losses import Loss
 from longtail.neural.network import Network, encode_all
 from longtail.neural.regularizers import Regularizer
@@ -19,7 +20,7 @@ from longtail.neural.search import top_k
 _MEASURED = 2000  # training points whose P@1 is followed
 
 
-class MeasuredLearner:
+class MeasuredLearner(NetworkState):
     """Training points and held-out points, and how well both are ranked; a subclass says how it searches and steps.
 
     Parameters
@@ -144,15 +145,6 @@ class EmbeddingLearner(MeasuredLearner):
             settings.relu, settings.normalize, self.unit, settings.n_jobs,
         )  # fmt: skip
         return top_k(h, tables["labels"], tables["label_bias"], k, settings.n_jobs)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.network.arrays()
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.network.restore(arrays)
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return self.network.tables
 
 
 def calibrate(

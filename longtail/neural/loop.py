@@ -49,6 +49,21 @@ class Learner(Protocol):
         """The part of the state that is the model, which early stopping keeps the best of."""
 
 
+class NetworkState:
+    """The state of a learner that is all in its `network`: what :class:`Learner` asks for, handed on."""
+
+    network: Any
+
+    def arrays(self) -> Arrays:
+        return self.network.arrays()
+
+    def restore(self, arrays: Arrays) -> None:
+        self.network.restore(arrays)
+
+    def weights(self) -> Arrays:
+        return self.network.tables
+
+
 @dataclass
 class LoopSettings:
     """How long and how fast.

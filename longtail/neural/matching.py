@@ -205,15 +205,6 @@ class MatchingLearner(MeasuredLearner):
     def _encoded(self, X: csr_array) -> np.ndarray:
         return encode_features(X.indptr, X.indices, X.data, self.network.tables["features"], self.n_jobs)
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.network.arrays()
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.network.restore(arrays)
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return self.network.tables
-
 
 def set_numbers(Y: csr_array) -> np.ndarray:
     """A number for each row of Y, the same for equal sets of labels and (but for one chance in 2^64) for no others."""

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from longtail.metrics import evaluate
 from longtail.neural.batch import Candidates, points
+from longtail.neural.loop import NetworkState
 from longtail.neural.losses import bce
 from longtail.neural.network import encode_all
 from longtail.neural.search import top_k
@@ -48,7 +49,7 @@ class Encoder:
         return out
 
 
-class TextLearner:
+class TextLearner(NetworkState):
     """Steps a network on training points.
 
     Parameters
@@ -126,15 +127,6 @@ class TextLearner:
         jobs = self.network.settings.n_jobs
         x = Encoder.of(self.network)(X.indptr, X.indices, X.data, jobs)[:, :-1]
         return top_k(x, self.network.classifiers(), self.network.tables["c"][:, 0], k, jobs)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.network.arrays()
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.network.restore(arrays)
-
-    def weights(self) -> dict[str, np.ndarray]:
-        return self.network.tables
 
 
 def _listed(
