@@ -128,6 +128,13 @@ class EmbeddingLearner(MeasuredLearner):
             batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities, rng
         )
 
+    def on(self, rows: np.ndarray, Y: csr_array) -> EmbeddingLearner:
+        """The same network on other points of X, `rows`, and their labels, with nothing to validate on."""
+        return EmbeddingLearner(
+            self.network, self.X, rows, Y, None, self.sampler.on(Y), self.loss, self.regularizer, self.weight, self.U,
+            self.keep, self.unit, self.n_regularized,
+        )  # fmt: skip
+
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
         counts = np.diff(ptr)
