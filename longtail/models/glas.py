@@ -9,7 +9,9 @@ which is the same in expectation and less noisy. Negatives are all labels while 
 some drawn uniformly, with weights against the unequal chances. The regulariser acts on the directions of the label
 vectors drawn for the batch, whether or not the scores are normalised. Label vectors start at the mean of their points:
 a label with one or two points gets too few steps to find its way there from a random start. Points are not passed
-through the paper's ReLU by default: on held-out points of two data sets they were ranked better without.
+through the paper's ReLU by default: on held-out points of two data sets they were ranked better without. Nor does the
+network answer alone by default (`mix`): trees over sparse features and similar training points know what one vector a
+point cannot hold, and held-out points say what each is worth (:mod:`longtail.models.mixed`).
 """
 
 from __future__ import annotations
@@ -275,7 +277,8 @@ class GLaS(EmbeddingRanker):
         Y : sparse or dense matrix, (N, L')
             Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
         epochs : int
-            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out. In a mix new points join
+            the neighbours; trees and weights stay as they are.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
