@@ -6,7 +6,8 @@
 
 `accuracy` runs ``longtail train`` and ``longtail evaluate`` with default settings, each in a process of its own, as a
 user would; "glas alone" is the paper's model, without the mix. `ablation` trains that on a sample of training points
-and measures it on points held out of training; test parts are not looked at. `throughput` steps GLaS and a plain torch loop (`torch_loop.py`) by turns on the same batches.
+and measures it on points held out of training; test parts are not looked at. `throughput` steps GLaS and a plain torch
+loop (`torch_loop.py`) by turns on the same batches.
 A run replaces the figures of its own rows in ``results/embeddings.json``.
 """
 

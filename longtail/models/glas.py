@@ -38,14 +38,12 @@ from longtail.neural import embedded
 from longtail.neural.batch import CandidateSampler
 from longtail.neural.held_out import Pair, hold_out_at_random, measurable, seen
 from longtail.neural.instance import Instance
-from longtail.neural.learner import EmbeddingLearner, calibrate
+from longtail.neural.learner import EmbeddingLearner, absorb, calibrate
 from longtail.neural.loop import LoopSettings, train
 from longtail.neural.losses import LOSSES, make_loss
 from longtail.neural.network import Network, NetworkSettings
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regularizers import REGULARIZERS
-
-_ABSORBED = 3  # passes over the held-out points in the end
 
 
 class GLaS(EmbeddingRanker):
@@ -228,7 +226,7 @@ class GLaS(EmbeddingRanker):
             learner = self._learner(network, X, everything, Y_seen[everything], None, loop.batch_size)
             self._train(learner, replace(loop, checkpoint=None, stop=self._best_length()))
         elif self.mix and len(everything) > len(rows):
-            self._absorb(learner, Y_seen, np.setdiff1d(everything, rows), loop)
+            absorb(learner, np.setdiff1d(everything, rows), Y_seen, loop)
         if self.mix and len(everything) > len(rows):
             self.mixed_.fit(X[everything], Y[everything])
         self._keep(learner)
@@ -251,14 +249,6 @@ class GLaS(EmbeddingRanker):
         self._keep(learner, exact=True)
         if learner.validation is not None:
             self.mixed_.learn(*learner.validation, self.n_jobs)
-
-    def _absorb(self, learner: EmbeddingLearner, Y: csr_array, spare: np.ndarray, loop: LoopSettings) -> None:
-        """Learn from the held-out points, too, once they are needed no more: a few steps among others seen before."""
-        rng = np.random.default_rng([self.random_state, 1])
-        old = rng.choice(learner.rows, min(len(spare), len(learner.rows)), replace=False)
-        rows = np.sort(np.concatenate([old, spare]))
-        loop = replace(loop, epochs=_ABSORBED, rate=loop.rate / 4, checkpoint=None, stage="the held-out points")
-        train(learner.on(rows, Y[rows]), len(rows), loop)
 
     def _network(self, X: csr_array, rows: np.ndarray, Y: csr_array) -> Network:
         rng = np.random.default_rng(self.random_state)
