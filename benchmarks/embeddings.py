@@ -173,7 +173,7 @@ def main() -> None:
     if options.what == "accuracy":
         for model in options.models.split(","):
             for name in options.data.split(",") if options.data else DATA[model]:
-                keep("accuracy", f"{model} {name}", accuracy(name, SYSTEMS[model], options.data_root))
+                keep("accuracy", f"{model} {name}", accuracy(name, SYSTEMS.get(model, model), options.data_root))
     elif options.what == "ablation":
         settings = dict(registry.parse_setting(text) for text in options.set)
         for name in (options.data or "tate,eurlex57k").split(","):
