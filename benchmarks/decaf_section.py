@@ -16,7 +16,6 @@ _HEAD = (
     "variant", "P@1/3/5", "PSP@1/3/5", "F@1/3/5", "cores", "train s", "batch ms", "single ms", "peak MB", "model MB",
     "seeds",
 )  # fmt: skip
-_PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")
 
 
 def render(results: dict[str, Any]) -> str:
@@ -42,7 +41,7 @@ def render(results: dict[str, Any]) -> str:
 
 def _variants(rows: list[dict[str, Any]], data: str) -> list[str]:
     lines = []
-    best, default = _best_peer(data), [row for row in rows if row["variant"] == "default" and "error" not in row]
+    best, default = store.best_peer(data), [row for row in rows if row["variant"] == "default" and "error" not in row]
     if best and default:
         lines += ["| goal | bar | default |", "|---|---|---|"]
         for measure, above in _BARS.get(data, {}).items():
@@ -68,18 +67,6 @@ def _variants(rows: list[dict[str, Any]], data: str) -> list[str]:
         sizes = [f"{mean['peak_memory_mb']:.0f}", f"{mean['model_mb']:.1f}", str(len(fine))]
         lines.append(f"| {' | '.join([variant, *figures, *costs, *sizes])} |")
     return lines
-
-
-def _best_peer(data: str) -> dict[str, float]:
-    """The highest figure of any peer for each measure."""
-    peers = (store.load("peers") or {"results": {}})["results"].get(data, {})
-    found: dict[str, float] = {}
-    for name, result in peers.items():
-        runs = [run["metrics"] for run in result.get("runs", []) if "metrics" in run]
-        if name in _PEERS and runs:
-            for measure in _ABOVE:
-                found[measure] = max(found.get(measure, 0.0), float(np.mean([run[measure] for run in runs])))
-    return found
 
 
 def _zero_shot(rows: list[dict[str, Any]]) -> list[str]:

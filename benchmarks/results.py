@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+_PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")  # those that set bars
 
 
 def load(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
@@ -23,6 +24,18 @@ def save(name: str, results: dict[str, Any], folder: Path = RESULTS) -> None:
     fresh = path.with_suffix(".tmp")
     fresh.write_text(json.dumps(rounded(results), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     os.replace(fresh, path)
+
+
+def best_peer(data: str, folder: Path = RESULTS) -> dict[str, float]:
+    """The highest figure of any peer for each P, PSP and F on a data set; empty where none was measured."""
+    peers = (load("peers", folder) or {"results": {}})["results"].get(data, {})
+    found: dict[str, float] = {}
+    for name in _PEERS:
+        runs = [run["metrics"] for run in peers.get(name, {}).get("runs", []) if "metrics" in run]
+        for measure in (f"{kind}@{k}" for kind in ("P", "PSP", "F") for k in (1, 3, 5)):
+            if runs:
+                found[measure] = max(found.get(measure, 0.0), sum(run[measure] for run in runs) / len(runs))
+    return found
 
 
 def rounded(value: Any) -> Any:

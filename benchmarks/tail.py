@@ -45,7 +45,8 @@ class System:
 
 _THREE = ("eurlex57k", "tate", "debian-packages")
 _TEXT = ("tate", "debian-packages")
-_ALL = ("bibtex", "delicious", *_THREE)
+_SMALL = ("bibtex", "delicious")
+_ALL = (*_SMALL, *_THREE)
 SYSTEMS = [
     System("bonsai", "bonsai", "bonsai", _THREE),
     System("ranknet", "ranknet(bonsai)", "bonsai", _THREE),
@@ -54,6 +55,8 @@ SYSTEMS = [
     System("ranknet with the loss of the paper", "ranknet(bonsai, loss=population, text=False)", "bonsai", _THREE),
     System("glas", "glas", "glas", _THREE),
     System("ranknet of glas", "ranknet(glas)", "glas", _THREE),
+    System("decaf", "decaf", "decaf", _TEXT),
+    System("ranknet of decaf", "ranknet(decaf)", "decaf", _TEXT),
     System("taug", "taug(bonsai)", "bonsai", ("eurlex57k", "tate")),
     System("ranknet of taug", "ranknet(taug(bonsai))", "bonsai", ("eurlex57k",)),
     System("labeltext", "labeltext(bonsai)", "bonsai", _TEXT),
@@ -62,6 +65,8 @@ SYSTEMS = [
     System("labeltext of parabel", "labeltext(parabel)", "parabel", _TEXT),
     System("dismec", "dismec", "dismec", _TEXT),
     System("labeltext of dismec", "labeltext(dismec)", "dismec", _TEXT),
+    System("fastxml", "fastxml", "fastxml", _SMALL),
+    System("pfastrexml", "pfastrexml", "fastxml", _SMALL),
     System("auto", "auto", "bonsai", _ALL),
 ]
 
@@ -114,8 +119,6 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     options = parser.parse_args()
     wanted = options.systems.split(",")
-    known = results.load("tail") or {"rows": {}}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
     for name in options.data.split(","):
         data = read(options.data_root / name)
         for system in SYSTEMS:
@@ -123,6 +126,8 @@ def main() -> None:
                 row = measure(system, data)
                 row |= {"data": name, "system": system.name, "model": system.model, "base": system.base}
                 row["date"] = datetime.now(UTC).date().isoformat()
+                known = results.load("tail") or {"rows": {}}  # afresh, since another run may have added rows
+                known |= {"machine": machine.facts(), "versions": machine.versions()}
                 known["rows"][f"{name} {system.name}"] = row
                 results.save("tail", known)
                 told = " ".join(f"{key} {row[key]:.1f}" for key in ("P@1", "PSP@1", "F@1", "train_seconds"))

@@ -194,13 +194,14 @@ def _leaf(roots, t, child, ptr, features, values, bias, dense):
 @njit(cache=True, nogil=True)
 def rank(
     x_ptr, x_idx, x_val, first, last, roots, child, ptr, features, values, bias, leaf_ptr, labels, shares,
-    tail_ptr, tail_idx, tail_val, alpha, gamma, unit, k, dense, total, items, scores,
+    tail_ptr, tail_idx, tail_val, alpha, gamma, factor, unit, k, dense, total, items, scores,
     out_labels, out_scores, out_n,
 ):  # fmt: skip
     """Rows first..last of a batch through all trees: labels and scores, the best first, and how many.
 
     roots (T,) : the trees' first nodes. A label's score is its mean share over the leaves; where alpha < 1, that to the
     power alpha, times exp(-gamma / 2 |x - mu|^2) to the power 1 - alpha, mu being the label's centroid (tail_*).
+    factor : what points are multiplied by for the trees; unit : compare points of length 1 with centroids.
     dense (D,) and total (L,) : scratch of zeros, zeros again at the end; items, scores : scratch for as many labels
     as all trees can name.
     """
@@ -211,12 +212,12 @@ def rank(
         square = np.float32(0.0)
         for p in range(begin, end):
             square += x_val[p] * x_val[p]
-        scale = np.float32(1.0)
+        scale = np.float32(1.0) / factor  # of the dense row, where it meets centroids
         if unit and square > 0:
-            scale = np.float32(1.0) / np.sqrt(square)
-        square *= scale * scale
+            scale /= np.sqrt(square)
+            square = np.float32(1.0)
         for p in range(begin, end):
-            dense[x_idx[p]] = x_val[p] * scale
+            dense[x_idx[p]] = x_val[p] * factor
         n = 0
         for t in range(n_trees):
             leaf = _leaf(roots, t, child, ptr, features, values, bias, dense)
@@ -232,7 +233,7 @@ def rank(
             if alpha < 1.0:
                 distance = square
                 for q in range(tail_ptr[label], tail_ptr[label + 1]):  # |mu|^2 - 2 x.mu
-                    distance += tail_val[q] * (tail_val[q] - np.float32(2.0) * dense[tail_idx[q]])
+                    distance += tail_val[q] * (tail_val[q] - np.float32(2.0) * scale * dense[tail_idx[q]])
                 distance = max(distance, np.float32(0.0))
                 scores[a] = scores[a] ** alpha * math.exp(-0.5 * gamma * (1.0 - alpha) * distance)
         for p in range(begin, end):

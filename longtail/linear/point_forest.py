@@ -126,31 +126,32 @@ class PointForest(FlatArrays):
 
     def search(
         self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
-        shape: tuple[int, int], k: int, alpha: float, gamma: float, unit: bool,
+        shape: tuple[int, int], k: int, alpha: float, gamma: float, factor: float, unit: bool,
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
         """Best labels of rows first..last: labels and scores (rows, k) and how many of them count.
 
-        shape : features and labels of the model.
+        shape : features and labels of the model. The rest as :func:`longtail.kernels.point_tree.rank` has it.
         """
         labels = np.empty((last - first, k), np.int32)
         scores = np.empty((last - first, k), np.float32)
         counts = np.empty(last - first, np.int32)
         point_tree.rank(
-            x_ptr, x_idx, x_val, first, last, *self.arrays().values(), alpha, gamma, unit, k,
+            x_ptr, x_idx, x_val, first, last, *self.arrays().values(), alpha, gamma, np.float32(factor), unit, k,
             *self._buffers(*shape), labels, scores, counts,
         )  # fmt: skip
         return labels, scores, counts
 
     def predict(
-        self, X: csr_array, n_labels: int, k: int, alpha: float, gamma: float, unit: bool, n_jobs: int | None
-    ) -> csr_array:
+        self, X: csr_array, n_labels: int, k: int, alpha: float, gamma: float, factor: float, unit: bool,
+        n_jobs: int | None,
+    ) -> csr_array:  # fmt: skip
         """Best labels of every row as CSR."""
         n = X.shape[0]
         jobs = 1 if n < 64 else n_jobs
         shape = X.shape[1], n_labels
 
         def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return self.search(X.indptr, X.indices, X.data, *block, shape, k, alpha, gamma, unit)
+            return self.search(X.indptr, X.indices, X.data, *block, shape, k, alpha, gamma, factor, unit)
 
         parts = pool.run(work, pool.blocks(n, jobs) or [(0, 0)], jobs)
         labels, scores, counts = (np.concatenate(side) for side in zip(*parts, strict=True))

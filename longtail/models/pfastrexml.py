@@ -22,6 +22,7 @@ from longtail.errors import SettingsError
 from longtail.linear.point_forest import GrowSettings, PointForest, centroids
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.fastxml import FastXML
+from longtail.models.label_tree import unit_rows
 
 
 class PfastreXML(FastXML):
@@ -36,7 +37,7 @@ class PfastreXML(FastXML):
     labels_per_leaf : int
         Labels that a leaf keeps.
     cost : float, optional
-        C, the weight of the logistic loss against the L1 norm of a separator. By default 1, 2 or 5, whichever gives
+        C, the weight of the logistic loss against the L1 norm of a separator. By default 1, 2, 4 or 8, whichever gives
         held-out points the best propensity-scored ranking with a few trees.
     alpha : float
         Weight of the trees against the centroids, from 0 to 1; at 1 centroids are not used.
@@ -45,7 +46,7 @@ class PfastreXML(FastXML):
     propensity_a, propensity_b : float
         A and B of the propensity model: 0.55 and 1.5, but for Wikipedia (0.5, 0.4) and Amazon (0.6, 2.6).
     normalize : bool
-        Scale points to length 1 first.
+        Points are scaled for the trees as FastXML's are, and to length 1 where they meet centroids.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int
@@ -89,8 +90,9 @@ class PfastreXML(FastXML):
         settings = GrowSettings(n_trees, int(self.max_leaf), int(self.labels_per_leaf), cost)
         weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
         weights /= weights[np.unique(Y.indices)].max()
-        centres = centroids(X, Y, self._WIDTH, self.n_jobs)
-        return PointForest.grow(X, Y, weights, settings, self.n_jobs, self.random_state, centres)
+        centres = centroids(unit_rows(X) if self.normalize else X, Y, self._WIDTH, self.n_jobs)
+        scaled = X * np.float32(self.factor_)
+        return PointForest.grow(scaled, Y, weights, settings, self.n_jobs, self.random_state, centres)
 
-    def _blend(self) -> tuple[float, float]:
-        return float(self.alpha), float(self.gamma)
+    def _blend(self) -> tuple[float, float, float, bool]:
+        return float(self.alpha), float(self.gamma), self.factor_, self.normalize

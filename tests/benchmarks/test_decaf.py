@@ -30,7 +30,7 @@ def test_bars_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
         return {f"{measure}@{k}": value for measure in ("P", "PSP", "F") for k in (1, 3, 5)}
 
     peers = {"results": {"tate": {"omikuji-bonsai": {"runs": [{"metrics": metrics(50.0)}]}, "bonsai": {"runs": []}}}}
-    monkeypatch.setattr(decaf_section.store, "load", lambda name: peers)
+    monkeypatch.setattr(decaf_section.store, "load", lambda name, folder=None: peers)
     costs = {
         "train_seconds": 9.0,
         "predict_ms_per_point": 0.1,

@@ -64,6 +64,15 @@ def test_a_cost_is_found_where_no_point_can_be_spared() -> None:
     assert FastXML(n_trees=1).fit(X, Y).cost_ in FastXML._COSTS
 
 
+@pytest.mark.parametrize("kind", [FastXML, PfastreXML])
+def test_the_unit_of_features_does_not_matter(kind: type[FastXML]) -> None:
+    X, Y, _ = toy()
+    one = kind(n_trees=3).fit(X, Y).predict(X, 3)
+    other = kind(n_trees=3).fit(X * np.float32(8), Y).predict(X * np.float32(8), 3)
+    np.testing.assert_array_equal(one.indices, other.indices)
+    np.testing.assert_allclose(one.data, other.data, rtol=1e-5)
+
+
 def test_threads_do_not_change_the_model() -> None:
     X, Y, _ = toy()
     one, two = (FastXML(n_trees=6, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
