@@ -36,6 +36,7 @@ from longtail.cli.worker import Prepared, run
 from longtail.index import make_index
 from longtail.kernels import pool
 from longtail.models.decaf import DECAF
+from longtail.models.views import Views
 from longtail.neural.ensemble import Ensemble
 from longtail.neural.instance import Instance
 from longtail.neural.mixing import Mix
@@ -178,7 +179,7 @@ def latency(keep: Callable[[str, Row], None], n_labels: int = 1_300_000, width: 
     parts = round(3 * n_labels**0.5)  # as in training
     index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.98, recall_k=10, n_partitions=parts)
     model = DECAF()
-    model.linear_ = model.neighbours_ = model.texts_ = None
+    model.views_ = Views()
     model.n_features_in_, model.n_labels_ = len(tokens), n_labels
     model.ensemble_ = Ensemble(
         [Instance(encoder, None, labels, index)], np.arange(n_labels, dtype=np.int32), np.zeros(n_labels, np.float32),

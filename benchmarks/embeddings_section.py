@@ -23,8 +23,8 @@ LIMITS = {"glas eurlex57k": {"seconds": 360.0, "peak_memory_mb": 3 * 1024.0}}
 RATIO = 4.0
 _SHOWN = ("P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5", "nDCG@5", "F@1", "F@3", "F@5")
 _HOW_ABLATION = """\
-GLaS on a sample of training points, measured on 3,000 others; mean and spread of some seeds (each another split, sample
-and start). The gap is P@1 on training points less P@1 on held-out points."""
+GLaS without the mix on a sample of training points, measured on 3,000 others; mean and spread of some seeds (each
+another split, sample and start). The gap is P@1 on training points less P@1 on held-out points."""
 _READING = """\
 Read with care: runs are short and on small samples, so that all of them could be made. Where the means of `glas`,
 `spreadout` and `none` are closer than the spread over seeds, no order is shown, and the gap is about a point larger
@@ -62,7 +62,8 @@ def _accuracy(rows: dict[str, dict[str, Any]]) -> list[str]:
     lines = [
         "### Accuracy with default settings",
         "",
-        "Seconds from the start of `longtail train` to the saved model, reading and TF-IDF included.",
+        "Seconds from the start of `longtail train` to the saved model, reading and TF-IDF included. `glas alone` is",
+        "the paper's model: the network without the mix (`mix=False`).",
         "",
         f"| {' | '.join(head)} |",
         "|---" * len(head) + "|",

@@ -29,18 +29,18 @@ from longtail.labels.neighbours import Neighbours
 from longtail.linear.tree import label_vectors
 from longtail.models.base import Arrays, Ranker, check_features
 from longtail.models.bonsai import Bonsai
-from longtail.models.glas import seen
 from longtail.models.label_tree import LabelTreeRanker
 from longtail.models.parabel import Parabel
-from longtail.neural.ensemble import WIDTH, Ensemble, View
+from longtail.models.views import Views, weight
+from longtail.neural.ensemble import WIDTH, Ensemble
+from longtail.neural.held_out import hold_out_at_random, seen
 from longtail.neural.loop import fingerprint
 from longtail.neural.mixing import Mix
 from longtail.neural.modules import Plan, Training, unit
-from longtail.neural.presets import PRESETS, make_plan, resolve
+from longtail.neural.presets import make_plan, resolve
 from longtail.neural.text_network import TextNetwork
 
 _LISTED = 24  # labels of a training point that the linear view lists, to draw hard negatives from
-_HELD = 2000  # points held out at most
 
 
 class DECAF(Ranker):
@@ -115,9 +115,7 @@ class DECAF(Ranker):
     kind: ClassVar[str] = "decaf"
     history_: list[dict[str, float]]
     ensemble_: Ensemble
-    linear_: LabelTreeRanker | None
-    neighbours_: Neighbours | None  # training points and their labels
-    texts_: Neighbours | None  # texts of labels, and the labels themselves
+    views_: Views
 
     def __init__(
         self,
@@ -195,7 +193,7 @@ class DECAF(Ranker):
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, Z, *(validation or ()))
-        rows, spare = self._hold_out(Y, validation)
+        rows, spare = hold_out_at_random(Y, validation, self.validation_fraction, self.random_state)
         everything = np.concatenate([rows, spare]) if settings["mix"] else rows  # without a mix, spare points stay so
         counts = np.bincount(Y[everything].indices, minlength=Y.shape[1])
         labels = np.flatnonzero(counts).astype(np.int32)
@@ -204,51 +202,43 @@ class DECAF(Ranker):
         self._check_memory(plan, X.shape[1], len(labels))
 
         text = None if Z is None or not Z.nnz else unit(Z)
-        self.linear_ = self._linear_view(settings)
-        self.neighbours_ = Neighbours.of(X[rows], Y[rows]) if settings["neighbours"] else None
-        self.texts_ = None
+        views = self.views_ = Views(self._linear_view(settings), settings["neighbours"], settings["matches"])
         if text is not None and settings["matches"] and settings["classifier"] != "refinement":
-            self.texts_ = Neighbours.of(text, csr_array(eye_array(len(counts), format="csr")))
+            views.texts = Neighbours.of(text, csr_array(eye_array(len(counts), format="csr")))
+        X_rows = X[rows]
+        views.fit(X_rows, Y[rows])
         listed = None
-        if self.linear_ is not None:
-            X_rows = X[rows]
-            self.linear_.fit(X_rows, Y[rows])
-            if settings["n_hard"] or settings["shortlist"] == "tree":
-                listed = _padded(self.linear_.predict(X_rows, _LISTED), labels)
+        if views.linear is not None and (settings["n_hard"] or settings["shortlist"] == "tree"):
+            listed = _padded(views.linear.predict(X_rows, _LISTED), labels)
         clustered = settings["surrogate_epochs"] or settings["shortlist"] == "clusters"
         held = (X[spare], Y_seen[spare]) if len(spare) else None
         if validation is not None:
             held = validation[0], seen(validation[1], labels)
         training = Training(
             X, rows, Y_seen[rows], None if text is None else text[labels],
-            label_vectors(X[rows], Y_seen[rows], 256, self.n_jobs) if clustered else None,
+            label_vectors(X_rows, Y_seen[rows], 256, self.n_jobs) if clustered else None,
             _labelled(held), listed, plan, identity,
         )  # fmt: skip
         surrogate = training.surrogate()
         trained = [training.ranker(number, surrogate) for number in range(settings["instances"])]
         self.history_ = [entry for _, history in trained for entry in history]
-        views = [self.linear_, self.neighbours_, self.texts_]
-        mix = Mix.start(sum(view is not None for view in views), settings["mix"])
+        mix = Mix.start(len(views), settings["mix"])
         if settings["mix"] and training.held is not None:
             seen_often = np.bincount(training.Y.indices, minlength=len(labels))
             draft = Ensemble(
                 [training.instance(ranking, exact=True) for ranking, _ in trained], labels,
-                _weight(seen_often, len(rows)), seen_often == 0, mix, Y.shape[1],
+                weight(seen_often, len(rows)), seen_often == 0, mix, Y.shape[1],
             )  # fmt: skip
-            told = self._views(training.held[0], WIDTH, self.n_jobs)
-            text_view = None if self.texts_ is None else len(told) - 1
+            told = views.ask(training.held[0], WIDTH, self.n_jobs)
+            text_view = None if views.texts is None else len(told) - 1
             draft.fit_mix(*training.held, told, seen_often, training.text, text_view, self.n_jobs)
             if len(spare):
                 for ranking, _ in trained:
                     training.absorb(ranking.network, spare, Y_seen[spare])
-                X_all, Y_all = X[everything], Y[everything]
-                if self.linear_ is not None:
-                    self.linear_.fit(X_all, Y_all)
-                if self.neighbours_ is not None:
-                    self.neighbours_ = Neighbours.of(X_all, Y_all)
+                views.fit(X[everything], Y[everything])
         instances = [training.instance(ranking).rounded(self.dtype) for ranking, _ in trained]
-        weight = _weight(counts[labels], len(everything))
-        self.ensemble_ = Ensemble(instances, labels, weight, np.zeros(len(labels), bool), mix, Y.shape[1])
+        often = weight(counts[labels], len(everything))
+        self.ensemble_ = Ensemble(instances, labels, often, np.zeros(len(labels), bool), mix, Y.shape[1])
         if text is not None and self.ensemble_.instances[0].text is not None:
             unseen = np.flatnonzero((counts == 0) & (np.diff(text.indptr) > 0))
             self.ensemble_.append(text[unseen], unseen, Y.shape[1], self.n_jobs)
@@ -266,13 +256,6 @@ class DECAF(Ranker):
         candidates = min(n_labels, plan.candidates + batch * (8 + plan.n_hard))
         needed = TextNetwork.bytes_needed(n_features, n_labels, plan.network.dim, batch, candidates)
         memory.require(needed, "DECAF", "Lower dim, candidates or batch_size, or use fewer features (max_features).")
-
-    def _hold_out(self, Y: csr_array, validation: tuple[csr_array, csr_array] | None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on, and rows held out: at random, so that they have rare labels as often as new points."""
-        some = np.flatnonzero(np.diff(Y.indptr))  # a point without labels teaches nothing here
-        n = 0 if validation is not None else int(min(self.validation_fraction * len(some), _HELD, len(some) - 1))
-        order = np.random.default_rng(self.random_state).permutation(some)
-        return np.sort(order[n:]), np.sort(order[:n])
 
     def add_labels(self, label_features: Any) -> Self:
         """Append labels that have text but no points; they are suggested from now on.
@@ -294,9 +277,9 @@ class DECAF(Ranker):
         some = np.flatnonzero(np.diff(Z.indptr))
         n_labels = self.n_labels_ + Z.shape[0]
         self.ensemble_.append(Z[some], self.n_labels_ + some, n_labels, self.n_jobs)
-        if self.texts_ is not None:
+        if self.views_.texts is not None:
             own = csr_array(eye_array(Z.shape[0], n_labels, k=self.n_labels_, format="csr"))
-            self.texts_ = Neighbours.of(Z, own, before=self.texts_)
+            self.views_.texts = Neighbours.of(Z, own, before=self.views_.texts)
         self.n_labels_ = n_labels
         return self
 
@@ -304,67 +287,22 @@ class DECAF(Ranker):
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         jobs = 1 if X.shape[0] < 64 else self.n_jobs
-        return self.ensemble_.answer(X, self._views(X, max(k, WIDTH), jobs), k, jobs)
+        return self.ensemble_.answer(X, self.views_.ask(X, max(k, WIDTH), jobs), k, jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
             return None
-        views: list[View] = []
-        ptr, width = np.array([0, len(indices)], np.int32), max(k, WIDTH)
-        if self.linear_ is not None:
-            found = self.linear_._rank(indices, values, min(width, self.linear_.n_labels_))
-            assert found is not None
-            views.append((np.array([0, len(found[0])], np.int32), *found, found[1][:1]))
-        views += self._similar(ptr, indices, values, width, 1)
-        return self.ensemble_.answer_one(indices, values, views, k)
-
-    def _views(self, X: csr_array, k: int, n_jobs: int | None) -> list[View]:
-        """What the other views say of some points."""
-        views: list[View] = []
-        if self.linear_ is not None:
-            found = self.linear_.predict(X, k)
-            sure = np.zeros(X.shape[0], np.float32)
-            some = np.diff(found.indptr) > 0
-            sure[some] = found.data[found.indptr[:-1][some]]
-            views.append((found.indptr, found.indices, found.data, sure))
-        return views + self._similar(X.indptr, X.indices, X.data, k, n_jobs)
-
-    def _similar(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, k: int, n_jobs: int | None) -> list[View]:
-        """Labels of similar points, and labels of similar text."""
-        views = []
-        if self.neighbours_ is not None:
-            views.append(self.neighbours_.vote(ptr, idx, val, self._setting("neighbours"), k, n_jobs))
-        if self.texts_ is not None:
-            most = self._setting("matches")
-            views.append(self.texts_.vote(ptr, idx, val, most, min(k, most), n_jobs, shared=False))
-        return views
-
-    def _setting(self, name: str) -> Any:
-        value = getattr(self, name)
-        return PRESETS[self.preset][name] if value is None else value
+        return self.ensemble_.answer_one(indices, values, self.views_.ask_one(indices, values, max(k, WIDTH)), k)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts, arrays = self.ensemble_.state(self.dtype)
-        facts["n_view_labels"] = {}
-        for name, view in (("neighbours", self.neighbours_), ("texts", self.texts_)):
-            if view is not None:
-                arrays |= {f"{name}.{part}": array for part, array in view.arrays().items()}
-                facts["n_view_labels"][name] = view.n_labels
-        parts: dict[str, Ranker] = {} if self.linear_ is None else {"linear": self.linear_}
-        return {"history": self.history_, "ensemble": facts}, arrays, parts
+        views, more, parts = self.views_.state()
+        return {"history": self.history_, "ensemble": facts, "views": views}, arrays | more, parts
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.history_ = facts["history"]
-        linear = parts.get("linear")
-        assert linear is None or isinstance(linear, LabelTreeRanker)
-        self.linear_ = linear
         self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
-        views: dict[str, Neighbours] = {}
-        for name, n_labels in facts["ensemble"]["n_view_labels"].items():
-            mark = f"{name}."
-            held = {key.removeprefix(mark): array for key, array in arrays.items() if key.startswith(mark)}
-            views[name] = Neighbours(**held, n_labels=n_labels)
-        self.neighbours_, self.texts_ = views.get("neighbours"), views.get("texts")
+        self.views_ = Views.restored(facts["views"], arrays, parts)
 
 
 def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
@@ -373,11 +311,6 @@ def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_
         return None
     some = np.flatnonzero(np.diff(held[1].indptr))
     return (held[0][some], held[1][some]) if len(some) else None
-
-
-def _weight(counts: np.ndarray, n_points: int) -> np.ndarray:
-    """How often labels occur, as the mix sees it."""
-    return (np.log1p(counts) / np.log1p(n_points)).astype(np.float32)
 
 
 def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:

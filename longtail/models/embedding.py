@@ -16,6 +16,16 @@ BELOW_ONE = np.float32(1 - 2**-23)
 ABOVE_ZERO = np.float32(1e-30)
 
 
+def chances(raw: np.ndarray, loss: str, slope: float, offset: float) -> np.ndarray:
+    """Raw scores (N, k), the best first, of a network trained with this loss as scores in (0, 1)."""
+    if loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
+        best = raw[:, :1]
+        found = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
+    else:
+        found = 1 / (1 + np.exp(-np.clip(slope * raw + offset, -60, 60)))
+    return np.clip(found, ABOVE_ZERO, BELOW_ONE, dtype=np.float32)
+
+
 class EmbeddingRanker(Ranker):
     """Base of rankers that are trained in epochs.
 
@@ -38,14 +48,20 @@ class EmbeddingRanker(Ranker):
     checkpoint: str | None
     random_state: int
 
-    def _check_choices(self, choices: dict[str, tuple[str | None, ...]], whole: tuple[str, ...]) -> None:
-        """Refuse parameters that are not among their choices, or no whole numbers from 1."""
+    def _check_choices(
+        self,
+        choices: dict[str, tuple[str | None, ...]],
+        whole: tuple[str, ...],
+        whole_or_none: tuple[str, ...] = (),
+    ) -> None:
+        """Refuse parameters that are not among their choices, or no whole numbers from 1, or from 0."""
         for name, known in choices.items():
             if getattr(self, name) not in known:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; choose one of {', '.join(map(str, known))}")
-        for name in whole:
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
+        for names, least in ((whole, 1), (whole_or_none, 0)):
+            for name in names:
+                if not isinstance(value := getattr(self, name), int | np.integer) or value < least:
+                    raise SettingsError(f"{name} is {value!r}; give a whole number from {least}")
         if not 0 <= self.validation_fraction < 1:
             raise SettingsError(f"validation_fraction is {self.validation_fraction!r}; give 0, or a number below 1")
 

@@ -9,13 +9,15 @@ which is the same in expectation and less noisy. Negatives are all labels while 
 some drawn uniformly, with weights against the unequal chances. The regulariser acts on the directions of the label
 vectors drawn for the batch, whether or not the scores are normalised. Label vectors start at the mean of their points:
 a label with one or two points gets too few steps to find its way there from a random start. Points are not passed
-through the paper's ReLU by default: on held-out points of two data sets they were ranked better without.
+through the paper's ReLU by default: on held-out points of two data sets they were ranked better without. Nor does the
+network answer alone by default (`mix`): trees over sparse features and similar training points know what one vector a
+point cannot hold, and held-out points say what each is worth (:mod:`longtail.models.mixed`).
 """
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,23 +25,25 @@ from scipy.sparse import csr_array
 
 from longtail.engine import memory
 from longtail.errors import SettingsError
-from longtail.index import Index, from_arrays, make_index
+from longtail.index import Index
 from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import valid
 from longtail.labels.cooccurrence import HOWS, affinity
 from longtail.models.base import Arrays, Ranker
-from longtail.models.embedding import ABOVE_ZERO, BELOW_ONE, EmbeddingRanker
+from longtail.models.bonsai import Bonsai
+from longtail.models.embedding import EmbeddingRanker, chances
+from longtail.models.mixed import Mixed
+from longtail.models.views import Views
+from longtail.neural import embedded
 from longtail.neural.batch import CandidateSampler
-from longtail.neural.held_out import Pair, seen
-from longtail.neural.learner import EmbeddingLearner, calibrate
+from longtail.neural.held_out import Pair, hold_out_at_random, measurable, seen
+from longtail.neural.instance import Instance
+from longtail.neural.learner import EmbeddingLearner, absorb, calibrate
 from longtail.neural.loop import LoopSettings, train
-from longtail.neural.losses import LOSSES, Loss, bce, margin
-from longtail.neural.network import Network, NetworkSettings, encode_all
+from longtail.neural.losses import LOSSES, make_loss
+from longtail.neural.network import Network, NetworkSettings
 from longtail.neural.optimizers import KINDS
 from longtail.neural.regularizers import REGULARIZERS
-from longtail.neural.search import queries, with_bias
-
-_DEPTH = 20  # labels of which an approximate index is to find all but a few
 
 
 class GLaS(EmbeddingRanker):
@@ -88,11 +92,19 @@ class GLaS(EmbeddingRanker):
         c of eq. 1.
     n_hard : int
         Negatives of the margin loss: the highest so many.
+    mix : bool
+        Mix the network with other views of the points, by what each is worth on held-out points; without, it is the
+        paper's model.
+    n_trees : int
+        Trees of the linear view (Bonsai); 0 for none.
+    neighbours : int
+        Training points that vote in the view of neighbours; 0 for none.
     validation_fraction : float
-        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
-        part.
+        Share of points held out for early stopping and mixing, 2,000 at most; 0 for none. Unused where `fit` is given a
+        validation part.
     refit : bool, optional
         Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000.
+        Where not, a mix has the network learn from them in a few steps.
     checkpoint : str, optional
         Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
     n_jobs : int, optional
@@ -106,12 +118,10 @@ class GLaS(EmbeddingRanker):
     """
 
     kind: ClassVar[str] = "glas"
-    tokens_: np.ndarray  # (D, d)
-    bias_: np.ndarray  # (d,)
-    index_: Index  # label vectors with their biases, (seen labels, d + 1)
-    bias_scale_: float  # see longtail.neural.search
+    instance_: Instance  # the network
     slope_: float
     offset_: float
+    mixed_: Mixed  # where views are mixed
 
     def __init__(
         self,
@@ -137,6 +147,9 @@ class GLaS(EmbeddingRanker):
         decay: float = 0.0,
         margin: float = 0.3,
         n_hard: int = 10,
+        mix: bool = True,
+        n_trees: int = 3,
+        neighbours: int = 32,
         validation_fraction: float = 0.05,
         refit: bool | None = None,
         checkpoint: str | None = None,
@@ -165,6 +178,9 @@ class GLaS(EmbeddingRanker):
         self.decay = decay
         self.margin = margin
         self.n_hard = n_hard
+        self.mix = mix
+        self.n_trees = n_trees
+        self.neighbours = neighbours
         self.validation_fraction = validation_fraction
         self.refit = refit
         self.checkpoint = checkpoint
@@ -180,7 +196,7 @@ class GLaS(EmbeddingRanker):
             "affinity": HOWS,
             "optimizer": tuple(KINDS),
         }
-        self._check_choices(choices, ("dim", "candidates", "n_hard"))
+        self._check_choices(choices, ("dim", "candidates", "n_hard"), ("n_trees", "neighbours"))
         for name in ("weight", "decay", "margin", "correction", "start"):
             if not getattr(self, name) >= 0:
                 raise SettingsError(f"{name} is {getattr(self, name)!r}; give 0 or a number above it")
@@ -193,16 +209,46 @@ class GLaS(EmbeddingRanker):
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self._check_settings()
-        loop = self._pace(X.shape[0], self.epochs)
+        loop = replace(self._pace(X.shape[0], self.epochs), keep_checkpoint=True)
         identity = self._identity(X, Y, validation)
-        rows, Y, held = self._parts(X, Y, validation)
-        self._check_memory(X.shape[1], Y.shape[1], loop.batch_size)
-        self.history_ = self._train(self._network(X, rows, Y[rows]), X, rows, Y[rows], held, loop, identity)
+        rows, Y_seen, held = self._parts(X, Y, validation)
+        everything = np.flatnonzero(np.diff(Y_seen.indptr))
+        self._check_memory(X.shape[1], Y_seen.shape[1], loop.batch_size)
+        learner = self._learner(self._network(X, rows, Y_seen[rows]), X, rows, Y_seen[rows], held, loop.batch_size)
+        self.history_ = self._train(learner, loop, identity)
+        self.slope_, self.offset_ = 1.0, 0.0
+        if self.loss == "margin":
+            self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
+        if self.mix:
+            self._learn_mix(learner, Y[rows])
         if self._trains_again(rows, held, validation):
-            rows, calibration = np.flatnonzero(np.diff(Y.indptr)), (self.slope_, self.offset_)
-            again = replace(loop, checkpoint=None, stop=self._best_length())
-            self._train(self._network(X, rows, Y[rows]), X, rows, Y[rows], None, again, "")
-            self.slope_, self.offset_ = calibration
+            network = self._network(X, everything, Y_seen[everything])
+            learner = self._learner(network, X, everything, Y_seen[everything], None, loop.batch_size)
+            self._train(learner, replace(loop, checkpoint=None, stop=self._best_length()))
+        elif self.mix and len(everything) > len(rows):
+            absorb(learner, np.setdiff1d(everything, rows), Y_seen, loop)
+        if self.mix and len(everything) > len(rows):
+            self.mixed_.fit(X[everything], Y[everything])
+        self._keep(learner)
+        if self.checkpoint is not None:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    def _parts(self, X: csr_array, Y: csr_array, validation: Pair | None) -> tuple[np.ndarray, csr_array, Pair | None]:
+        if not self.mix:
+            return super()._parts(X, Y, validation)
+        rows, spare = hold_out_at_random(Y, validation, self.validation_fraction, self.random_state)
+        self.label_ids_ = np.unique(Y.indices).astype(np.int32)  # in the end held-out points are learnt from, too
+        held = (X[spare], Y[spare]) if len(spare) else validation
+        return rows, seen(Y, self.label_ids_), measurable(held, self.label_ids_)
+
+    def _learn_mix(self, learner: EmbeddingLearner, Y: csr_array) -> None:
+        """Train the other views, and learn from held-out points what each is worth. Y has all labels."""
+        linear = Bonsai(self.n_trees, n_jobs=self.n_jobs, random_state=self.random_state) if self.n_trees else None
+        self.mixed_ = Mixed(Views(linear, self.neighbours))
+        self.mixed_.fit(learner.X[learner.rows], Y)
+        self._keep(learner, exact=True)
+        if learner.validation is not None:
+            self.mixed_.learn(*learner.validation, self.n_jobs)
 
     def _network(self, X: csr_array, rows: np.ndarray, Y: csr_array) -> Network:
         rng = np.random.default_rng(self.random_state)
@@ -221,7 +267,8 @@ class GLaS(EmbeddingRanker):
         Y : sparse or dense matrix, (N, L')
             Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
         epochs : int
-            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out. In a mix new points join
+            the neighbours; trees and weights stay as they are.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
@@ -235,46 +282,38 @@ class GLaS(EmbeddingRanker):
         rng = np.random.default_rng([self.random_state, len(self.history_)])
         network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
         old = np.searchsorted(labels, self.label_ids_)
-        network.adopt(self._scorer(), old)
+        network.adopt(embedded.scorer(self.instance_), old)
         self.label_ids_, self.n_labels_ = labels, Y.shape[1]
         some = np.flatnonzero(np.diff(Y_seen.indptr))
-        calibration = self.slope_, self.offset_
-        self.history_ = self.history_ + self._train(network, X, some, Y_seen[some], None, loop, "", fresh=False)
-        self.slope_, self.offset_ = calibration
+        learner = self._learner(network, X, some, Y_seen[some], None, loop.batch_size)
+        self.history_ = self.history_ + train(learner, len(some), loop)
+        if self.mix:
+            self.mixed_.join(X[some], Y[some])
+        self._keep(learner)
         return self
 
-    def _train(
-        self,
-        network: Network,
-        X: csr_array,
-        rows: np.ndarray,
-        Y: csr_array,
-        held: tuple[csr_array, csr_array] | None,
-        loop: LoopSettings,
-        identity: str,
-        fresh: bool = True,
-    ) -> list[dict[str, float]]:
-        """Train the network and keep what prediction needs."""
-        learner = EmbeddingLearner(
+    def _learner(
+        self, network: Network, X: csr_array, rows: np.ndarray, Y: csr_array, held: Pair | None, batch_size: int
+    ) -> EmbeddingLearner:
+        return EmbeddingLearner(
             network,
             X,
             rows,
             Y,
             held,
-            CandidateSampler(Y, self.candidates, loop.batch_size),
-            self._loss(),
+            CandidateSampler(Y, self.candidates, batch_size),
+            make_loss(self.loss, self.correction, self.margin, self.n_hard, self.n_jobs),
             None if self.regularizer is None else REGULARIZERS[self.regularizer],
             self.weight,
             affinity(Y, self.affinity) if self.regularizer == "glas" else None,
             self.keep,
         )
-        history = train(learner, len(rows), loop, identity)
-        if fresh:  # nothing is known of tokens that were never met; they shall not be noise
-            network.tables["E"][network.optimizers["E"].age == 0] = 0
-        self._keep(network, learner.sample()[0])
-        self.slope_, self.offset_ = 1.0, 0.0
-        if self.loss == "margin":
-            self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
+
+    def _train(self, learner: EmbeddingLearner, loop: LoopSettings, identity: str = "") -> list[dict[str, float]]:
+        """Train from the start."""
+        history = train(learner, len(learner.rows), loop, identity)
+        network = learner.network  # nothing is known of tokens that were never met; they shall not be noise
+        network.tables["E"][network.optimizers["E"].age == 0] = 0
         return history
 
     def _pace(self, n_points: int, epochs: int) -> LoopSettings:
@@ -297,28 +336,16 @@ class GLaS(EmbeddingRanker):
         needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
         memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
 
-    def _keep(self, network: Network, X: csr_array) -> None:
-        """What prediction needs; an index of many labels is tuned on the points given."""
-        tables = network.scorer()
-        self.tokens_, self.bias_ = tables["tokens"], tables["bias"]
-        vectors, self.bias_scale_ = with_bias(tables["labels"], tables["label_bias"])
-        sample = queries(self._encode(X.indptr, X.indices, X.data), self.bias_scale_)
-        self.index_ = make_index(
-            vectors, "ip", queries=sample, recall_k=_DEPTH, random_state=self.random_state, n_jobs=self.n_jobs
-        )
+    def _keep(self, learner: EmbeddingLearner, exact: bool = False) -> None:
+        """What prediction needs; an index of many labels is tuned on training points, unless all are looked at."""
+        sample = None if exact else learner.sample()[0]
+        self.instance_ = embedded.answering(learner.network, self._slope(), sample, self.random_state)
+        if self.mix:
+            self.mixed_.settle(self.instance_, self.label_ids_)
 
-    def _scorer(self) -> Arrays:
-        """What :meth:`Network.scorer` gave."""
-        labels = self.index_.vectors
-        biases = labels[:, -1] * np.float32(self.bias_scale_)
-        return {"tokens": self.tokens_, "bias": self.bias_, "labels": labels[:, :-1], "label_bias": biases}
-
-    def _loss(self) -> Loss:
-        if self.loss == "margin":
-            return partial(margin, c=self.margin, n_hard=self.n_hard, n_jobs=self.n_jobs)
-        if self.loss == "bce":
-            return partial(bce, correction=self.correction, n_jobs=self.n_jobs)
-        return partial(LOSSES[self.loss], correction=self.correction)
+    def _slope(self) -> float:
+        """Of the network's scores in a mix; else it comes in the end, with the offset."""
+        return self.slope_ if self.mix else 1.0
 
     def _prior(self, Y: csr_array) -> np.ndarray:
         """Biases at the start: the log odds of each label for the logistic loss, which then need not be learnt."""
@@ -330,42 +357,44 @@ class GLaS(EmbeddingRanker):
 
     # Answering ---------------------------------------------------------------------------------------------------
 
-    def _encode(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
-        """Encoded points, (N, d), from the three arrays of their CSR."""
-        jobs = 1 if len(ptr) < 64 else self.n_jobs
-        return encode_all(ptr, idx, val, self.tokens_, self.bias_, self.relu, self.normalize, True, jobs)
-
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        h = queries(self._encode(X.indptr, X.indices, X.data), self.bias_scale_)
-        found, raw = self.index_.search(h, min(k, len(self.label_ids_)), n_jobs=1 if len(h) < 64 else self.n_jobs)
-        return as_matrix(self.label_ids_[found], self._unit(raw), self.n_labels_)
+        jobs = 1 if X.shape[0] < 64 else self.n_jobs
+        if self.mix:
+            return self.mixed_.answer(X, k, jobs)
+        query = self.instance_.encoder(X.indptr, X.indices, X.data, jobs)
+        found, raw = self._index.search(query, min(k, len(self.label_ids_)), n_jobs=jobs)
+        return as_matrix(self.label_ids_[found], self._chances(raw), self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         if not valid(indices, values, self.n_features_in_):
             return None
-        h = queries(self._encode(np.array([0, len(indices)], np.int32), indices, values), self.bias_scale_)
-        found, raw = self.index_.search_one(h[0], min(k, len(self.label_ids_)))
-        return self.label_ids_[found], self._unit(raw[None])[0]
+        if self.mix:
+            return self.mixed_.answer_one(indices, values, k)
+        query = self.instance_.encoder(np.array([0, len(indices)], np.int32), indices, values, 1)
+        found, raw = self._index.search_one(query[0], min(k, len(self.label_ids_)))
+        return self.label_ids_[found], self._chances(raw[None])[0]
 
-    def _unit(self, raw: np.ndarray) -> np.ndarray:
-        """Raw scores (N, k), the best first, as scores in (0, 1)."""
-        if self.loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
-            best = raw[:, :1]
-            chance = np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30)))
-        else:
-            chance = 1 / (1 + np.exp(-np.clip(self.slope_ * raw + self.offset_, -60, 60)))
-        return np.clip(chance, ABOVE_ZERO, BELOW_ONE, dtype=np.float32)
+    @property
+    def _index(self) -> Index:
+        assert self.instance_.index is not None
+        return self.instance_.index
+
+    def _chances(self, raw: np.ndarray) -> np.ndarray:
+        return chances(raw, self.loss, self.slope_, self.offset_)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        facts: dict[str, Any] = {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
-        facts["bias_scale"] = self.bias_scale_
-        facts["index"], arrays = self.index_.to_arrays()
-        arrays = {f"index_{name}": array for name, array in arrays.items()}
-        return facts, {"label_ids": self.label_ids_, "tokens": self.tokens_, "bias": self.bias_, **arrays}, {}
+        facts, arrays = embedded.state(self.instance_)
+        facts |= {"slope": self.slope_, "offset": self.offset_, "history": self.history_}
+        arrays["label_ids"] = self.label_ids_
+        if not self.mix:
+            return facts, arrays, {}
+        facts["mixed"], more, parts = self.mixed_.state()
+        return facts, arrays | more, parts
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
-        self.bias_scale_ = facts["bias_scale"]
-        self.label_ids_, self.tokens_, self.bias_ = (arrays[name] for name in ("label_ids", "tokens", "bias"))
-        index = {name.removeprefix("index_"): array for name, array in arrays.items() if name.startswith("index_")}
-        self.index_ = from_arrays(facts["index"], index)
+        self.label_ids_ = arrays["label_ids"]
+        self.instance_ = embedded.restored(facts, arrays, self.relu, self.normalize, self._slope())
+        if self.mix:
+            self.mixed_ = Mixed.restored(facts["mixed"], arrays, parts)
+            self.mixed_.settle(self.instance_, self.label_ids_)

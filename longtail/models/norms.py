@@ -42,7 +42,7 @@ def _norms(ranker: Ranker) -> list[np.ndarray]:
         return [_of_trees(forest, ranker.n_labels_)]
     if ranker.kind == "glas":
         norms = np.full(ranker.n_labels_, np.nan)
-        norms[loose.label_ids_] = np.linalg.norm(loose.index_.vectors[:, :-1], axis=1)  # the last number is the bias
+        norms[loose.label_ids_] = np.linalg.norm(loose.instance_.labels[:, :-1], axis=1)  # the last number is the bias
         return [norms]
     inside = [getattr(ranker, name, None) for name in _INSIDE]
     flat = [one for part in inside for one in (part if isinstance(part, list) else [part])]

@@ -70,7 +70,7 @@ class CandidateSampler:
     """
 
     def __init__(self, Y: csr_array, n_candidates: int, batch_size: int) -> None:
-        self.Y, self.n_labels = Y, Y.shape[1]
+        self.Y, self.n_labels, self.batch_size = Y, Y.shape[1], batch_size
         self.n_drawn = n_candidates
         self.all = n_candidates >= self.n_labels
         self.labels = np.arange(self.n_labels, dtype=np.int32)
@@ -80,6 +80,10 @@ class CandidateSampler:
         frequency = np.bincount(Y.indices, minlength=self.n_labels) / Y.shape[0]
         absent = (1 - frequency) ** batch_size * (1 - self.n_drawn / self.n_labels)
         self.rates = np.maximum(1 - absent, 1e-6).astype(np.float32)
+
+    def on(self, Y: csr_array) -> CandidateSampler:
+        """A sampler as this one is, for other points."""
+        return CandidateSampler(Y, self.n_drawn, self.batch_size)
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
         """Candidates of one batch."""

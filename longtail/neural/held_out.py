@@ -25,6 +25,19 @@ def hold_out(
     return some[train_rows], (X[held], Y[held]) if len(held) else None
 
 
+def hold_out_at_random(
+    Y: csr_array, validation: Pair | None, fraction: float, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows held out, none where a validation part is given.
+
+    Held-out points have rare labels as often as new points have, even labels that are then without a training point.
+    """
+    some = np.flatnonzero(np.diff(Y.indptr))
+    n = 0 if validation is not None else int(min(fraction * len(some), _MOST, len(some) - 1))
+    order = np.random.default_rng(seed).permutation(some)
+    return np.sort(order[n:]), np.sort(order[:n])
+
+
 def seen(Y: csr_array, labels: np.ndarray) -> csr_array:
     """The columns `labels` of Y."""
     if len(labels) == Y.shape[1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,6 +19,15 @@ from longtail.neural.text_network import TextNetwork
 
 Arrays = dict[str, np.ndarray]
 Encoded = tuple[np.ndarray, np.ndarray]
+
+
+class PointEncoder(Protocol):
+    """What turns points into vectors: DECAF's network, or another one."""
+
+    tokens: np.ndarray  # (D, d)
+
+    def __call__(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Points given by the three arrays of their CSR as (N, d + 1); the last number meets the labels' biases."""
 
 
 @dataclass
@@ -58,7 +67,7 @@ class Instance:
 
     Attributes
     ----------
-    encoder : Encoder
+    encoder : PointEncoder
     text : TextEncoder, optional
     labels : array, (L, d + 1)
         Classifiers, and biases as their last number.
@@ -73,7 +82,7 @@ class Instance:
         Clusters opened for a point.
     """
 
-    encoder: Encoder
+    encoder: PointEncoder
     text: TextEncoder | None
     labels: np.ndarray
     index: Index | None
@@ -85,8 +94,9 @@ class Instance:
     def __post_init__(self) -> None:
         # Mapped or just trained, arrays have one type for the compiler.
         for part in (self.encoder, self.guide, self.text):
-            for name, array in vars(part).items() if part is not None else ():
-                setattr(part, name, frozen(array))
+            for name, value in vars(part).items() if part is not None else ():
+                if isinstance(value, np.ndarray):
+                    setattr(part, name, frozen(value))
         self.labels = frozen(self.labels)
         if self.clusters is not None and self.cluster_of is not None:
             self.clusters, self.cluster_of = frozen(self.clusters), frozen(self.cluster_of)
@@ -149,7 +159,7 @@ class Instance:
         """Facts and arrays; `dtype` "int8" keeps tokens and classifiers in whole steps of a scale a row."""
         arrays = packed("labels", self.labels, dtype)
         for part, encoder in (("encoder", self.encoder), ("guide", self.guide)):
-            if encoder is not None:
+            if isinstance(encoder, Encoder):  # a ranker with an encoder of its own stores that itself
                 arrays |= packed(f"{part}.tokens", encoder.tokens, dtype)
                 arrays |= {f"{part}.R": encoder.R, f"{part}.gate": encoder.gate}
         if self.text is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -11,13 +12,14 @@ from longtail.index.ranking import as_matrix
 from longtail.kernels.rows import block
 from longtail.metrics import evaluate
 from longtail.neural.batch import CandidateSampler, points
-from longtail.neural.loop import NetworkState
+from longtail.neural.loop import LoopSettings, NetworkState, train
 from longtail.neural.losses import Loss
 from longtail.neural.network import Network, encode_all
 from longtail.neural.regularizers import Regularizer
 from longtail.neural.search import top_k
 
 _MEASURED = 2000  # training points whose P@1 is followed
+_ABSORBED = 3  # passes over the held-out points in the end
 
 
 class MeasuredLearner(NetworkState):
@@ -128,6 +130,13 @@ class EmbeddingLearner(MeasuredLearner):
             batch, candidates, self.loss, rate, self.regularizer, self.weight, drawn, affinities, rng
         )
 
+    def on(self, rows: np.ndarray, Y: csr_array) -> EmbeddingLearner:
+        """The same network on other points of X, `rows`, and their labels, with nothing to validate on."""
+        return EmbeddingLearner(
+            self.network, self.X, rows, Y, None, self.sampler.on(Y), self.loss, self.regularizer, self.weight, self.U,
+            self.keep, self.unit, self.n_regularized,
+        )  # fmt: skip
+
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
         counts = np.diff(ptr)
@@ -145,6 +154,26 @@ class EmbeddingLearner(MeasuredLearner):
             settings.relu, settings.normalize, self.unit, settings.n_jobs,
         )  # fmt: skip
         return top_k(h, tables["labels"], tables["label_bias"], k, settings.n_jobs)
+
+
+def absorb(learner: EmbeddingLearner, spare: np.ndarray, Y: csr_array, loop: LoopSettings) -> None:
+    """Let a trained network learn from held-out points, too, once they are needed no more: among others seen before.
+
+    Parameters
+    ----------
+    learner : EmbeddingLearner
+    spare : array
+        The held-out points of its X.
+    Y : csr_array, (M, L)
+        Labels of all points of X.
+    loop : LoopSettings
+        Those of the training.
+    """
+    rng = np.random.default_rng([loop.seed, 1])
+    old = rng.choice(learner.rows, min(len(spare), len(learner.rows)), replace=False)
+    rows = np.sort(np.concatenate([old, spare]))
+    few = replace(loop, epochs=_ABSORBED, rate=loop.rate / 4, checkpoint=None, stage="the held-out points")
+    train(learner.on(rows, Y[rows]), len(rows), few)
 
 
 def calibrate(

@@ -8,6 +8,7 @@ each point as positions among the candidates (`ptr` (B + 1,), `places`). Each re
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -151,3 +152,12 @@ def positions(ptr: np.ndarray) -> np.ndarray:
 
 
 LOSSES: dict[str, Loss] = {"bce": bce, "softmax": softmax, "margin": margin}
+
+
+def make_loss(name: str, correction: float, c: float, n_hard: int, n_jobs: int | None) -> Loss:
+    """One of :data:`LOSSES` with those of these settings that it has."""
+    if name == "margin":
+        return partial(margin, c=c, n_hard=n_hard, n_jobs=n_jobs)
+    if name == "bce":
+        return partial(bce, correction=correction, n_jobs=n_jobs)
+    return partial(LOSSES[name], correction=correction)

@@ -50,8 +50,9 @@ def test_ablations_and_accuracy(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     page = run(monkeypatch, folder, "ablation", "--data", "tiny", "--points", "60", "--seeds", "0,1", *small)
     assert "#### tiny, 60 points, dim=8, epochs=2" in page
     assert page.count("| 2 |") == len(embeddings.ABLATION)
-    page = run(monkeypatch, folder, "accuracy", "--data", "tiny", "--models", "popular")
+    page = run(monkeypatch, folder, "accuracy", "--data", "tiny", "--models", "popular,glas alone")
     assert "| popular tiny |" in page
+    assert "| glas alone tiny |" in page
     assert "#### tiny" in page
 
 
