@@ -43,7 +43,7 @@ def blocks(n: int, n_jobs: int | None, smallest: int = 32) -> list[tuple[int, in
     return [(start, min(n, start + size)) for start in range(0, n, size)]
 
 
-def spread(work: Callable[[tuple[int, int]], None], n: int, n_jobs: int | None) -> None:
+def spread(work: Callable[..., None], n: int, n_jobs: int | None) -> None:
     """Run a kernel over blocks of rows; a few rows on this thread."""
     if n < 64:
         work((0, n))
