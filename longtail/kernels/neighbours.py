@@ -47,41 +47,86 @@ def heaviest(indptr, indices, data, n_terms):
 
 
 @njit(cache=True, nogil=True)
+def _terms(idx, val, begin, end, post_ptr, n_terms, budget, terms, weights):
+    """The features of a point to compare it by, those of the fewest stored points first; returns how many.
+
+    Of the `n_terms` of largest magnitude; the most frequent of these are left out once the points with the others are
+    `budget` in number: they say least, and cost most. Weights are those of the point scaled to length 1.
+    """
+    square = 0.0
+    n = 0
+    for p in range(begin, end):
+        x = val[p]
+        square += np.float64(x) * np.float64(x)
+        if n == n_terms and abs(x) <= abs(weights[n - 1]):
+            continue
+        a = n if n < n_terms else n - 1
+        n = min(n + 1, n_terms)
+        while a > 0 and abs(weights[a - 1]) < abs(x):
+            terms[a], weights[a] = terms[a - 1], weights[a - 1]
+            a -= 1
+        terms[a], weights[a] = idx[p], x
+    scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(0.0)
+    for a in range(n):  # by the number of points
+        term, x = terms[a], weights[a] * scale
+        size = post_ptr[term + 1] - post_ptr[term]
+        b = a
+        while b > 0 and post_ptr[terms[b - 1] + 1] - post_ptr[terms[b - 1]] > size:
+            terms[b], weights[b] = terms[b - 1], weights[b - 1]
+            b -= 1
+        terms[b], weights[b] = term, x
+    total = 0
+    for a in range(n):
+        size = post_ptr[terms[a] + 1] - post_ptr[terms[a]]
+        if total > 0 and total + size > budget:
+            return a
+        total += size
+    return n
+
+
+@njit(cache=True, nogil=True)
 def vote(
-    ptr, idx, val, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, shared, k, near, total, first, last,
-    out_labels, out_shares, out_n, out_top,
+    ptr, idx, val, n_terms, budget, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, shared, k, near,
+    total, first, last, out_labels, out_shares, out_n, out_top,
 ):  # fmt: skip
     """The k labels with most votes of the neighbours of rows first..last.
 
     Neighbours are the `n_neighbours` points of highest similarity above zero. With `shared`, each votes for its labels
     with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
     a neighbour that has it. `out_top` gets the highest similarity. `most` is the largest number of labels that a stored
-    point has.
+    point has. `n_terms` and `budget` limit the features that take part.
     near : scratch of zeros, one a stored point. total : scratch of zeros, one a label. Both are zeros again at the end.
     """
-    touched = np.empty(near.shape[0], np.int32)
+    terms = np.empty(n_terms, np.int32)
+    weights = np.empty(n_terms, np.float32)
     rows = np.empty(n_neighbours, np.int32)
     sims = np.empty(n_neighbours, np.float32)
     labels = np.empty(most * n_neighbours, np.int32)
     votes = np.empty(most * n_neighbours, np.float32)
+    touched = np.empty(budget, np.int32)
     for i in range(first, last):
+        n = _terms(idx, val, ptr[i], ptr[i + 1], post_ptr, n_terms, budget, terms, weights)
+        met = 0
+        for a in range(n):
+            met += post_ptr[terms[a] + 1] - post_ptr[terms[a]]
+        if met > touched.shape[0]:
+            touched = np.empty(met, np.int32)
         m = 0
-        for p in range(ptr[i], ptr[i + 1]):
-            x = val[p]
-            for q in range(post_ptr[idx[p]], post_ptr[idx[p] + 1]):
-                row = post_row[q]
-                if near[row] == 0.0:
-                    touched[m] = row
-                    m += 1
-                near[row] += x * post_val[q]
-                if near[row] == 0.0:  # cancelled to exactly zero: keep it marked as touched
-                    near[row] = np.float32(-1e-30)
+        for a in range(n):
+            x = weights[a]
+            for q in range(np.uint64(post_ptr[terms[a]]), np.uint64(post_ptr[terms[a] + 1])):
+                row = np.uint64(post_row[q])
+                s = near[row]
+                touched[m] = row
+                m += s == 0.0  # one whose sum comes to zero again is listed twice, which does no harm
+                near[row] = s + x * post_val[q]
         size = 0
+        floor = np.float32(0.0)
         for t in range(m):
             row = touched[t]
             s = near[row]
             near[row] = 0.0
-            if s <= 0.0:
+            if s <= 0.0 or s < floor:
                 continue
             if size < n_neighbours:
                 at = size
@@ -93,9 +138,12 @@ def vote(
                     rows[at], sims[at] = rows[up], sims[up]
                     at = up
                 rows[at], sims[at] = row, s
-            elif s > sims[0] or (s == sims[0] and row < rows[0]):
+                if size == n_neighbours:
+                    floor = sims[0]
+            elif s > floor or row < rows[0]:
                 rows[0], sims[0] = row, s
                 _sift_down(rows, sims, 0, size)
+                floor = sims[0]
         sum_all = np.float32(0.0)
         top = np.float32(0.0)
         n = 0

@@ -41,3 +41,11 @@ def blocks(n: int, n_jobs: int | None, smallest: int = 32) -> list[tuple[int, in
     """Cut ``range(n)`` into some blocks a thread, none smaller than `smallest`, so that threads finish together."""
     size = max(smallest, -(-n // (4 * cores(n_jobs))))
     return [(start, min(n, start + size)) for start in range(0, n, size)]
+
+
+def spread(work: Callable[..., None], n: int, n_jobs: int | None) -> None:
+    """Run a kernel over blocks of rows; a few rows on this thread."""
+    if n < 64:
+        work((0, n))
+    else:
+        run(work, blocks(n, n_jobs), n_jobs)

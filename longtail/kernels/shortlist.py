@@ -18,6 +18,36 @@ FLOOR = np.float32(-12.0)  # log odds of a label that a view does not list, and 
 OWN, OF_A_VIEW = 5, 7  # features of a pair: the network's, and those of each other view
 
 
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def encode(ptr, idx, val, tokens, R, gate, first, last, out):
+    """Points of length 1 through DECAF's token table and document block; out (N, d + 1) has 1 as its last number."""
+    d = tokens.shape[1]
+    v = np.empty(d, np.float32)
+    for i in range(first, last):
+        square = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            square += np.float64(val[p]) * np.float64(val[p])
+        scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
+        v[:] = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            x = val[p] * scale
+            token = tokens[idx[p]]
+            for j in range(d):
+                v[j] += x * token[j]
+        row = out[i]
+        for j in range(d):
+            row[j] = gate[j] * v[j]
+        for a in range(d):
+            x = v[a]
+            if x > 0.0:
+                weights = R[a]
+                for j in range(d):
+                    row[j] += x * weights[j]
+        for j in range(d):
+            row[j] = max(row[j], np.float32(0.0))
+        row[d] = 1.0
+
+
 @njit(cache=True, nogil=True)
 def expand(clusters, ptr, members, first, last, out):
     """Labels of the clusters of each row, in the order of the clusters, until the row of `out` is full."""
@@ -36,33 +66,51 @@ def expand(clusters, ptr, members, first, last, out):
 
 
 @njit(cache=True, nogil=True)
-def _position(row, n, label):
-    """Where the label is among the first n of a row; n for nowhere. Rows are short: looking beats marking."""
-    for a in range(n):
-        if row[a] == label:
-            return a
-    return n
+def _slot(table, places, label):
+    """Where a label is, or would be, in an open hash table; `places` says at which entry of `table` each slot looks.
+
+    Slots hold -1 where they are free. There are at least twice as many as labels, and their number is a power of two.
+    """
+    mask = np.uint32(places.shape[0] - 1)
+    slot = (np.uint32(label) * np.uint32(2654435761) >> np.uint32(7)) & mask
+    while places[slot] >= 0 and table[places[slot]] != label:
+        slot = (slot + np.uint32(1)) & mask
+    return slot
 
 
 @njit(cache=True, nogil=True)
-def unite(one, two_ptr, two_idx, place, first, last, out):
-    """Labels of either list: of the row of `one`, then of the CSR row of `two` that are not in `one`.
+def unite(own, starts, idx, place, first, last, out, where):
+    """Labels of any list: of the row of `own`, then those of the views that are not among them yet.
 
-    `place` maps the labels of `two` to those of `one`, -1 for none.
+    own (N, S) : -1 for none. starts (V, N + 1), idx : labels of each view and row. place : maps the labels of views to
+    those of `own`, -1 for none. out (N, S + the most that views list). where : for each of idx, at which entry of the
+    row it is now, -1 for nowhere.
     """
+    size = 16
+    while size < 2 * out.shape[1]:
+        size *= 2
+    places = np.empty(size, np.int32)
     for i in range(first, last):
+        row = out[i]
+        places[:] = -1
         n = 0
-        for a in range(one.shape[1]):
-            if one[i, a] >= 0:
-                out[i, n] = one[i, a]
+        for a in range(own.shape[1]):
+            if own[i, a] >= 0:
+                row[n] = own[i, a]
+                places[_slot(row, places, row[n])] = n
                 n += 1
-        listed = n
-        for p in range(two_ptr[i], two_ptr[i + 1]):
-            label = place[two_idx[p]] if two_idx[p] >= 0 else -1
-            if label >= 0 and _position(out[i], listed, label) == listed:
-                out[i, n] = label
-                n += 1
-        out[i, n:] = -1
+        for v in range(starts.shape[0]):
+            for p in range(starts[v, i], starts[v, i + 1]):
+                label = place[idx[p]] if idx[p] >= 0 else -1
+                where[p] = -1
+                if label >= 0:
+                    slot = _slot(row, places, label)
+                    if places[slot] < 0:
+                        row[n] = label
+                        places[slot] = n
+                        n += 1
+                    where[p] = places[slot]
+        row[n:] = -1
 
 
 @njit(cache=True, nogil=True)
@@ -114,87 +162,81 @@ def mean_log_odds(total, n, first, last, scores):
 
 
 @njit(cache=True, nogil=True)
-def own_features(lists, neural, weight, first, last, out):
-    """What the mix sees of the network, the first five numbers of out[row - first, a].
+def _features(listed, neural, weight, starts, val, where, sure, i, out):
+    """What the mix sees of the labels of row i, (labels, 5 + 7 for each view); returns how many labels there are.
 
-    1, log odds, the label's weight (the log of how often it occurs), log odds times that, and the chance itself, which
-    lets the mix trust high log odds more or less than low ones.
+    Of the network: 1, log odds, the label's weight (the log of how often it occurs), log odds times that, and the
+    chance itself, which lets the mix trust high log odds more or less than low ones. Of another view: log odds, whether
+    it lists the label, log odds times the label's weight; how sure it is of the point, that times the first two; the
+    chance itself.
     """
-    for i in range(first, last):
-        for a in range(lists.shape[1]):
-            if lists[i, a] >= 0:
-                row = out[i - first, a]
-                row[0] = 1.0
-                row[1] = neural[i, a]
-                row[2] = weight[lists[i, a]]
-                row[3] = neural[i, a] * weight[lists[i, a]]
-                row[4] = _chance(neural[i, a])
-
-
-@njit(cache=True, nogil=True)
-def view_features(lists, ptr, idx, val, sure, place, weight, column, first, last, out):
-    """What the mix sees of another view, seven numbers from `column` on.
-
-    Log odds, whether the view lists the label, log odds times the label's weight; how sure the view is of the point,
-    and that times the first two; the chance itself.
-    ptr, idx, val : chances of labels by point. place : maps its labels to those listed.
-    """
-    for i in range(first, last):
-        n = 0
-        while n < lists.shape[1] and lists[i, n] >= 0:
-            n += 1
-        for a in range(n):
-            row = out[i - first, a, column:]
-            row[0] = FLOOR
-            row[1] = 0.0
-            row[2] = FLOOR * weight[lists[i, a]]
-            row[3] = sure[i]
-            row[4] = FLOOR * sure[i]
-            row[5] = 0.0
-            row[6] = 0.0
-        for p in range(ptr[i], ptr[i + 1]):
-            label = place[idx[p]]
-            a = _position(lists[i], n, label)
-            if label >= 0 and a < n:
-                row = out[i - first, a, column:]
+    n = 0
+    while n < listed.shape[0] and listed[n] >= 0:
+        row = out[n]
+        often = weight[listed[n]]
+        row[0] = 1.0
+        row[1] = neural[n]
+        row[2] = often
+        row[3] = neural[n] * often
+        row[4] = _chance(neural[n])
+        for v in range(starts.shape[0]):
+            c = OWN + v * OF_A_VIEW
+            row[c] = FLOOR
+            row[c + 1] = 0.0
+            row[c + 2] = FLOOR * often
+            row[c + 3] = sure[v, i]
+            row[c + 4] = FLOOR * sure[v, i]
+            row[c + 5] = 0.0
+            row[c + 6] = 0.0
+        n += 1
+    for v in range(starts.shape[0]):
+        c = OWN + v * OF_A_VIEW
+        for p in range(starts[v, i], starts[v, i + 1]):
+            if where[p] >= 0:
+                row = out[where[p]]
                 odds = max(np.float32(_log_odds(np.float64(val[p]))), FLOOR)
-                row[0] = odds
-                row[1] = 1.0
-                row[2] = odds * weight[label]
-                row[4] = odds * sure[i]
-                row[5] = sure[i]
-                row[6] = val[p]
+                row[c] = odds
+                row[c + 1] = 1.0
+                row[c + 2] = odds * row[2]
+                row[c + 4] = odds * sure[v, i]
+                row[c + 5] = sure[v, i]
+                row[c + 6] = val[p]
+    return n
 
 
 @njit(cache=True, nogil=True)
-def mix(lists, rows, new, weights, alone, first, last, scores):
-    """Log odds of the mixed views: weights · features, or alone · features for a label without training points."""
+def features(lists, neural, weight, starts, val, where, sure, first, last, out):
+    """What the mix sees of rows first..last, (rows, width, features); nothing where there is no label."""
     for i in range(first, last):
-        for a in range(lists.shape[1]):
-            label = lists[i, a]
-            total = -np.inf
-            if label >= 0:
-                own = alone if new[label] else weights
-                total = 0.0
-                for j in range(own.shape[0]):
-                    total += own[j] * rows[i - first, a, j]
-            scores[i, a] = np.float32(total)
+        out[i, _features(lists[i], neural[i], weight, starts, val, where, sure, i, out[i]) :] = 0.0
 
 
 @njit(cache=True, nogil=True)
-def best(lists, scores, ids, k, first, last, out_labels, out_scores, out_n):
-    """The k best of each row as (labels, chances in (0, 1)), `ids` naming the labels; ties by smaller number."""
+def rank(
+    lists, neural, weight, starts, val, where, sure, new, weights, alone, ids, k, first, last,
+    out_labels, out_scores, out_n,
+):  # fmt: skip
+    """The k best of each row as (labels, chances in (0, 1)), `ids` naming the labels; ties by smaller number.
+
+    Log odds are weights · features, or alone · features for a label without training points.
+    lists (N, S) : labels, -1 after the last. neural (N, S) : the network's log odds. starts (V, N + 1), val, where :
+    chances of labels by view and row, and their entries in `lists`. sure (V, N) : how sure each view is of each row.
+    """
+    rows = np.empty((lists.shape[1], weights.shape[0]), np.float32)
     labels = np.empty(lists.shape[1], np.int32)
     values = np.empty(lists.shape[1], np.float32)
     found = np.empty(k, np.int32)
     height = np.empty(k, np.float32)
     for i in range(first, last):
-        n = 0
-        for a in range(lists.shape[1]):
-            if lists[i, a] >= 0:
-                labels[n] = ids[lists[i, a]]
-                values[n] = scores[i, a]
-                n += 1
+        n = _features(lists[i], neural[i], weight, starts, val, where, sure, i, rows)
+        for a in range(n):
+            label = lists[i, a]
+            own = alone if new[label] else weights
+            total = 0.0
+            for j in range(own.shape[0]):
+                total += own[j] * rows[a, j]
+            labels[a] = ids[label]
+            values[a] = np.float32(total)
         n = top_k_pairs(labels[:n], values[:n], k, found, height)
         out_n[i] = n
         for a in range(n):

@@ -16,6 +16,7 @@ from longtail.kernels import neighbours as kernels
 from longtail.kernels import pool
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
+BUDGET = 1 << 15  # points met by way of a query's features, after which its most frequent ones are left out
 
 Votes = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -84,21 +85,23 @@ class Neighbours:
 
         Without `shared`, labels have the similarity of their most similar point instead of a share.
         """
-        ptr, idx, val = kernels.heaviest(ptr, idx, val, TERMS)
         n = len(ptr) - 1
         found, shares = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
         counts, top = np.zeros(n, np.int32), np.zeros(n, np.float32)
 
         def work(block: tuple[int, int]) -> None:
             kernels.vote(
-                ptr, idx, val, self.ptr, self.rows, self.values, self.label_ptr, self.labels, self._most, n_neighbours,
-                shared, k, *self._buffers(), *block, found, shares, counts, top,
+                ptr, idx, val, TERMS, BUDGET, self.ptr, self.rows, self.values, self.label_ptr, self.labels, self._most,
+                n_neighbours, shared, k, *self._buffers(), *block, found, shares, counts, top,
             )  # fmt: skip
 
         if n < 64:
             work((0, n))
         else:
             pool.run(work, pool.blocks(n, n_jobs), n_jobs)
+        if n == 1:
+            some = counts[0]
+            return np.array([0, some], np.int32), found[0, :some], shares[0, :some], top
         starts = np.zeros(n + 1, np.int32)
         np.cumsum(counts, out=starts[1:])
         filled = np.arange(k) < counts[:, None]

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels import shortlist as kernels
-from longtail.neural.instance import Arrays, Encoded, Instance, spread
+from longtail.kernels.pool import spread
+from longtail.neural.instance import Arrays, Encoded, Instance
 from longtail.neural.mixing import Mix
 
 WIDTH = 100  # labels that each view lists for a point; more, where more are asked for
+_OWN = 50  # labels that the network lists beside views, which find most of them, too
 _ROWS = 4096  # points answered at once
 _LEADING = 20  # labels of each view that the mix learns from
 _RARE = 3  # labels with no more training points show what text alone is worth
 
 # What another model says of points: ptr, labels, chances, and how sure it is of each point, 0 to 1.
 View = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+_NOWHERE, _NO_CHANCES = np.empty(0, np.int32), np.empty(0, np.float32)
+
+
+class _Told(NamedTuple):
+    """Views put together."""
+
+    starts: np.ndarray  # (V, N + 1)
+    labels: np.ndarray
+    chances: np.ndarray
+    sure: np.ndarray  # (V, N)
 
 
 @dataclass
@@ -78,40 +92,34 @@ class Ensemble:
         self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, views: list[View], k: int, n_jobs: int | None,
         labels: np.ndarray, scores: np.ndarray, counts: np.ndarray,
     ) -> None:  # fmt: skip
-        lists, encoded = self._lists(ptr, idx, val, views, max(WIDTH, k), n_jobs)
+        told = _together(views, len(ptr) - 1)
+        lists, where, encoded = self._lists(ptr, idx, val, told, k, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
 
         def work(block: tuple[int, int]) -> None:
-            rows = self._features(lists, neural, views, block)
-            kernels.mix(lists, rows, self.new, self.mix.weights, self.mix.alone, *block, neural)
-            kernels.best(lists, neural, self.label_ids, k, *block, labels, scores, counts)
+            kernels.rank(
+                lists, neural, self.weight, told.starts, told.chances, where, told.sure, self.new, self.mix.weights,
+                self.mix.alone, self.label_ids, k, *block, labels, scores, counts,
+            )  # fmt: skip
 
         spread(work, len(lists), n_jobs)
 
-    def _features(self, lists: np.ndarray, neural: np.ndarray, views: list[View], block: tuple[int, int]) -> np.ndarray:
-        """What the mix sees of some rows, (rows, width, features)."""
-        rows = np.zeros((block[1] - block[0], lists.shape[1], len(self.mix.weights)), np.float32)
-        kernels.own_features(lists, neural, self.weight, *block, rows)
-        for number, view in enumerate(views):
-            column = kernels.OWN + number * kernels.OF_A_VIEW
-            kernels.view_features(lists, *view, self._place, self.weight, column, *block, rows)
-        return rows
-
     def _lists(
-        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, views: list[View], width: int, n_jobs: int | None
-    ) -> tuple[np.ndarray, list[Encoded]]:
-        """Labels worth scoring for each point, and the points as each instance encodes them."""
+        self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, told: _Told, k: int, n_jobs: int | None
+    ) -> tuple[np.ndarray, np.ndarray, list[Encoded]]:
+        """Labels worth scoring for each point, where those of the views are, and how each instance encodes points."""
         encoded = [instance.encode(ptr, idx, val, n_jobs) for instance in self.instances]
-        lists = self.instances[0].shortlist(encoded[0], width, n_jobs)
+        width = max(k, _OWN if len(told.starts) else WIDTH)
+        own = self.instances[0].shortlist(encoded[0], width, n_jobs)
         for instance, x in zip(self.instances[1:], encoded[1:], strict=True):
             more = instance.shortlist(x, width, n_jobs)
-            starts = np.arange(len(more) + 1, dtype=np.int32) * np.int32(more.shape[1])
-            lists = _united(lists, starts, more.ravel(), self._places, more.shape[1], n_jobs)
-        for view in views:
-            most = int(np.diff(view[0]).max(initial=0))
-            if most:
-                lists = _united(lists, view[0], view[1], self._place, most, n_jobs)
-        return lists, encoded
+            starts = np.arange(len(more) + 1)[None] * more.shape[1]
+            own, _ = _united(own, starts, more.ravel(), self._places, more.shape[1], n_jobs)
+        if not len(told.starts):
+            return own, _NOWHERE, encoded
+        most = int(np.diff(told.starts, axis=1).max(axis=1, initial=0).sum())
+        lists, where = _united(own, told.starts, told.labels, self._place, most, n_jobs)
+        return lists, where, encoded
 
     def _log_odds(self, encoded: list[Encoded], lists: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """The network's log odds; where there are several, those of the mean of their chances."""
@@ -135,9 +143,12 @@ class Ensemble:
         worth is measured on labels that do not occur; where none of them is right, on the rarest ones. `text_view` is
         the number of the view that compares texts.
         """
-        lists, encoded = self._lists(X.indptr, X.indices, X.data, views, WIDTH, n_jobs)
+        told = _together(views, X.shape[0])
+        lists, where, encoded = self._lists(X.indptr, X.indices, X.data, told, _OWN, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
-        rows = self._features(lists, neural, views, (0, len(lists)))
+        rows = np.empty((*lists.shape, len(self.mix.weights)), np.float32)
+        view = told.starts, told.chances, where, told.sure
+        spread(lambda block: kernels.features(lists, neural, self.weight, *view, *block, rows), len(lists), n_jobs)
         point, at = np.nonzero(_leading(lists, rows))
         label = lists[point, at]
         right = np.asarray(Y[point, label]).ravel() > 0
@@ -204,9 +215,26 @@ def _leading(lists: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return found
 
 
+def _together(views: list[View], n_points: int) -> _Told:
+    """Views as a few arrays, which a kernel can go through whatever their number."""
+    starts = np.empty((len(views), n_points + 1), np.int64)
+    sure = np.empty((len(views), n_points), np.float32)
+    if not views:
+        return _Told(starts, _NOWHERE, _NO_CHANCES, sure)
+    begin = 0
+    for number, (ptr, _, _, certain) in enumerate(views):
+        np.add(ptr, begin - ptr[0], out=starts[number])
+        sure[number] = certain
+        begin = starts[number, -1]
+    labels = np.concatenate([labels[ptr[0] : ptr[-1]] for ptr, labels, _, _ in views])
+    chances = np.concatenate([chances[ptr[0] : ptr[-1]] for ptr, _, chances, _ in views])
+    return _Told(starts, labels, chances, sure)
+
+
 def _united(
-    one: np.ndarray, ptr: np.ndarray, idx: np.ndarray, place: np.ndarray, most: int, n_jobs: int | None
-) -> np.ndarray:
-    out = np.empty((len(one), one.shape[1] + most), np.int32)
-    spread(lambda block: kernels.unite(one, ptr, idx, place, *block, out), len(one), n_jobs)
-    return out
+    own: np.ndarray, starts: np.ndarray, idx: np.ndarray, place: np.ndarray, most: int, n_jobs: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    out = np.empty((len(own), own.shape[1] + most), np.int32)
+    where = np.empty(len(idx), np.int32)
+    spread(lambda block: kernels.unite(own, starts, idx, place, *block, out, where), len(own), n_jobs)
+    return out, where

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 from longtail import index as search
 from longtail.index.base import Index, frozen
-from longtail.kernels import pool
 from longtail.kernels import shortlist as kernels
+from longtail.kernels.pool import spread
 from longtail.labels.clusters import members
 from longtail.neural.network import encode_all
 from longtail.neural.text_learner import Encoder
@@ -194,14 +194,6 @@ class Instance:
             held["vectors"] = labels if clusters is None else clusters
             index = search.from_arrays(facts["index"], held)
         return cls(encoder, text, labels, index, guide, clusters, arrays.get("cluster_of"), facts["beam"])
-
-
-def spread(work: Any, n: int, n_jobs: int | None) -> None:
-    """Run a kernel over blocks of rows; a few rows on this thread."""
-    if n < 64:
-        work((0, n))
-    else:
-        pool.run(work, pool.blocks(n, n_jobs), n_jobs)
 
 
 def packed(name: str, table: np.ndarray, dtype: str) -> Arrays:

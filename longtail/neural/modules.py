@@ -18,8 +18,9 @@ from scipy.sparse import csr_array, vstack
 
 from longtail.index import Index, make_index
 from longtail.kernels import shortlist as kernels
+from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
-from longtail.neural.instance import Instance, TextEncoder, spread
+from longtail.neural.instance import Instance, TextEncoder
 from longtail.neural.loop import LoopSettings, train
 from longtail.neural.network import encode_all
 from longtail.neural.shortlists import ShortlistSampler
@@ -30,6 +31,7 @@ SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 _LISTED = 400  # labels of a point's shortlist at most
 _SAMPLE = 2000
+_FEW = 2048  # labels that are searched one by one
 _ABSORBED = 3  # passes over the held-out points in the end
 
 
@@ -164,7 +166,8 @@ class Training:
             queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
             asked = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
             asked["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
-            index = make_index(labels, "ip", "exact") if exact else make_index(labels, "ip", "auto", **asked)
+            few = exact or len(labels) <= _FEW
+            index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **asked)
         return Instance(
             encoder, TextEncoder.of(network), labels, index, ranking.guide, ranking.clusters, ranking.cluster_of,
             ranking.beam,

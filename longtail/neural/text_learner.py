@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.kernels.pool import spread
+from longtail.kernels.shortlist import encode
 from longtail.metrics import evaluate
 from longtail.neural.batch import Candidates, points
 from longtail.neural.loop import NetworkState
 from longtail.neural.losses import bce
-from longtail.neural.network import encode_all
 from longtail.neural.search import top_k
 from longtail.neural.shortlists import ShortlistSampler
 from longtail.neural.text_network import TextNetwork
@@ -37,15 +38,8 @@ class Encoder:
 
     def __call__(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Points given by the three arrays of their CSR as (N, d + 1); the last number is 1, for biases."""
-        d = self.tokens.shape[1]
-        zero = np.zeros(d, np.float32)
-        v = encode_all(ptr, idx, val, self.tokens, zero, False, False, True, n_jobs)
-        out = np.empty((len(v), d + 1), np.float32)
-        x = np.maximum(v, 0) @ self.R
-        v *= self.gate
-        x += v
-        np.maximum(x, 0, out=out[:, :d])
-        out[:, d] = 1
+        out = np.empty((len(ptr) - 1, self.tokens.shape[1] + 1), np.float32)
+        spread(lambda block: encode(ptr, idx, val, self.tokens, self.R, self.gate, *block, out), len(out), n_jobs)
         return out
 
 

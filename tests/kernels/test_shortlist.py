@@ -27,21 +27,58 @@ def test_expand() -> None:
         assert out[i].tolist() == expected + [-1] * (12 - len(expected))
 
 
+def test_encode() -> None:
+    rng = np.random.default_rng(5)
+    tokens, R = rng.standard_normal((L, DIM), np.float32), rng.standard_normal((DIM, DIM), np.float32)
+    gate = rng.random(DIM, np.float32)
+    dense = rng.random((N, L), np.float32) * (rng.random((N, L)) < 0.3)
+    dense[2] = 0
+    ptr = np.concatenate([[0], np.cumsum((dense > 0).sum(axis=1))]).astype(np.int32)
+    idx = np.nonzero(dense)[1].astype(np.int32)
+    out = np.empty((N, DIM + 1), np.float32)
+    kernels.encode(ptr, idx, dense[dense > 0], tokens, R, gate, 0, N, out)
+    v = dense / np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12) @ tokens
+    expected = np.maximum(np.maximum(v, 0) @ R + gate * v, 0)
+    np.testing.assert_allclose(out, np.column_stack([expected, np.ones(N)]), atol=1e-5)
+
+
+def two_views(rng: np.random.Generator) -> tuple[list[list[np.ndarray]], np.ndarray, np.ndarray]:
+    """Labels of two views, by view and point, and as starts and labels."""
+    views = [[rng.choice(L, rng.integers(8), replace=False) for _ in range(N)] for _ in range(2)]
+    lengths = np.array([[len(row) for row in view] for view in views])
+    ends = np.cumsum(lengths).reshape(2, N)
+    starts = np.column_stack([ends[:, 0] - lengths[:, 0], ends])
+    return views, starts, np.concatenate([row for view in views for row in view]).astype(np.int32)
+
+
 def test_unite() -> None:
     rng = np.random.default_rng(1)
-    one = np.array([rng.choice(L, 6, replace=False) for _ in range(N)], np.int32)
-    one[3, 4:] = -1
+    own = np.array([rng.choice(L, 6, replace=False) for _ in range(N)], np.int32)
+    own[3, 4:] = -1
     place = rng.permutation(L).astype(np.int32)
     place[:5] = -1
-    lists = [rng.choice(L, rng.integers(8), replace=False) for _ in range(N)]
-    ptr = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int32)
-    idx = np.concatenate(lists).astype(np.int32)
-    out = np.empty((N, 14), np.int32)
-    kernels.unite(one, ptr, idx, place, 0, N, out)
+    views, starts, idx = two_views(rng)
+    out, where = np.empty((N, 20), np.int32), np.empty(len(idx), np.int32)
+    kernels.unite(own, starts, idx, place, 0, N, out, where)
     for i in range(N):
-        own = [label for label in one[i] if label >= 0]
-        own += [place[label] for label in lists[i] if place[label] >= 0 and place[label] not in own]
-        assert out[i].tolist() == own + [-1] * (14 - len(own))
+        expected = [label for label in own[i] if label >= 0]
+        for view in views:
+            for label in place[view[i]]:
+                if label >= 0 and label not in expected:
+                    expected.append(label)
+        assert out[i].tolist() == expected + [-1] * (20 - len(expected))
+        for v, view in enumerate(views):
+            at = where[starts[v, i] : starts[v, i + 1]]
+            assert [expected[a] if a >= 0 else -1 for a in at] == place[view[i]].tolist()
+
+
+def test_unite_finds_its_way_among_labels_of_one_slot() -> None:
+    idx = np.arange(0, 64 * 4096, 4096, dtype=np.int32)
+    out, where = np.empty((1, 64), np.int32), np.empty(64, np.int32)
+    place = np.arange(64 * 4096, dtype=np.int32)
+    kernels.unite(np.empty((1, 0), np.int32), np.array([[0, 64]]), idx, place, 0, 1, out, where)
+    assert out[0].tolist() == idx.tolist()
+    assert where.tolist() == list(range(64))
 
 
 def test_scores_with_and_without_clusters() -> None:
@@ -69,40 +106,39 @@ def test_an_ensemble_has_the_mean_chance() -> None:
     np.testing.assert_allclose(sigmoid(out), sigmoid(each).mean(axis=0), rtol=1e-5)
 
 
-def test_features_mix_and_best() -> None:
+def test_features_and_rank() -> None:
     rng = np.random.default_rng(4)
-    lists = np.array([rng.choice(L, 9, replace=False) for _ in range(N)], np.int32)
-    lists[1, 5:] = -1
-    neural = rng.standard_normal(lists.shape).astype(np.float32)
-    linear = [rng.choice(L, 5, replace=False) for _ in range(N)]
-    ptr = np.arange(0, 5 * N + 1, 5, dtype=np.int32)
-    idx = np.concatenate(linear).astype(np.int32)
-    val = rng.random(5 * N).astype(np.float32) * np.float32(0.98) + np.float32(0.01)
+    own = np.array([rng.choice(L, 9, replace=False) for _ in range(N)], np.int32)
+    own[1, 5:] = -1
+    views, starts, idx = two_views(rng)
+    val = rng.random(len(idx)).astype(np.float32) * np.float32(0.98) + np.float32(0.01)
     val[0] = 1e-20  # below the floor
-    place = np.arange(L, dtype=np.int32)
-    weight = rng.random(L).astype(np.float32)
-    sure = rng.random(N).astype(np.float32)
-    rows = np.zeros((N, 9, kernels.OWN + kernels.OF_A_VIEW), np.float32)
-    kernels.own_features(lists, neural, weight, 0, N, rows)
-    kernels.view_features(lists, ptr, idx, val, sure, place, weight, kernels.OWN, 0, N, rows)
-    new = rng.random(L) < 0.2
+    lists, where = np.empty((N, 23), np.int32), np.empty(len(idx), np.int32)
+    kernels.unite(own, starts, idx, np.arange(L, dtype=np.int32), 0, N, lists, where)
+    neural = rng.standard_normal(lists.shape).astype(np.float32)
+    weight, sure = rng.random(L).astype(np.float32), rng.random((2, N)).astype(np.float32)
+    new, ids = rng.random(L) < 0.2, rng.permutation(L).astype(np.int32)
+    rows = np.empty((*lists.shape, kernels.OWN + 2 * kernels.OF_A_VIEW), np.float32)
+    kernels.features(lists, neural, weight, starts, val, where, sure, 0, N, rows)
     weights, alone = rng.standard_normal((2, rows.shape[2]))
-    scores = np.empty(lists.shape, np.float32)
-    kernels.mix(lists, rows, new, weights, alone, 0, N, scores)
-    ids = rng.permutation(L).astype(np.int32)
     labels, chances, counts = np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32)
-    kernels.best(lists, scores, ids, 6, 0, N, labels, chances, counts)
+    kernels.rank(
+        lists, neural, weight, starts, val, where, sure, new, weights, alone, ids, 6, 0, N, labels, chances, counts
+    )
     for i in range(N):
         expected = {}
         for a, label in enumerate(lists[i]):
             if label < 0:
+                assert not rows[i, a].any()
                 continue
-            where = np.flatnonzero(linear[i] == label)
-            chance = val[5 * i + where[0]] if len(where) else 0.5
-            odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(where) else float(kernels.FLOOR)
-            s, f, listed = neural[i, a], weight[label], float(len(where))
+            s, f = neural[i, a], weight[label]
             row = [1, s, f, s * f, sigmoid(s)]
-            row += [odds, listed, odds * f, sure[i], odds * sure[i], listed * sure[i], chance if listed else 0.0]
+            for v, view in enumerate(views):
+                at = np.flatnonzero(view[i] == label)
+                chance = val[starts[v, i] + at[0]] if len(at) else 0.0
+                odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(at) else float(kernels.FLOOR)
+                listed, certain = float(len(at)), sure[v, i]
+                row += [odds, listed, odds * f, certain, odds * certain, listed * certain, chance]
             np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
             expected[ids[label]] = float(np.dot(alone if new[label] else weights, row))
         order = sorted(expected, key=lambda label: -expected[label])[:6]

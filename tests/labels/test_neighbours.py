@@ -62,6 +62,22 @@ def test_votes(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(alone[2], whole[2][: whole[0][1]])
 
 
+def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = np.zeros((30, 3), np.float32)
+    X[:, 0] = 1  # all points have it
+    X[:4, 1] = 1
+    X[0, 2] = 1
+    model = Neighbours.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
+    query = csr_array(np.array([[3, 2, 1]], np.float32))
+    for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (0, 1)):  # the rarest takes part in any case
+        monkeypatch.setattr(neighbours, "BUDGET", budget)
+        ptr, labels, _, _ = model.vote(query.indptr, query.indices, query.data, 30, 30, 1)
+        assert ptr.tolist() == [0, n]
+        assert sorted(labels) == list(range(n))
+    monkeypatch.setattr(neighbours, "TERMS", 2)  # the two heaviest, 0 and 1
+    assert model.vote(query.indptr, query.indices, query.data, 30, 30, 1)[0].tolist() == [0, 4]
+
+
 def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
     X, Q = points(N, 4), points(20, 5)
     Y = csr_array(np.eye(N, N + 3, dtype=np.float32))
