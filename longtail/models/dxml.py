@@ -28,7 +28,7 @@ from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import looks_binary, rarity
-from longtail.neural.held_out import hold_out, trains_again
+from longtail.neural.held_out import FEW, hold_out, trains_again
 from longtail.neural.loop import LoopSettings, fingerprint, train
 from longtail.neural.neighbours import GRID, Neighbours
 from longtail.neural.optimizers import KINDS
@@ -62,8 +62,8 @@ class DXML(Ranker):
         Of DeepWalk; see :class:`longtail.labels.deepwalk.WalkSettings`.
     whiten : bool
         Spread label vectors over all directions before points are mapped onto them.
-    n_networks : int
-        Networks trained side by side, whose cosines are averaged.
+    n_networks : int, optional
+        Networks trained side by side, whose cosines are averaged; by default 6 for fewer than 20,000 points, else 3.
     epochs, schedule, patience
         See :class:`longtail.neural.loop.LoopSettings`.
     batch_size : int, optional
@@ -124,7 +124,7 @@ class DXML(Ranker):
     def __init__(
         self, dim: int = 100, hidden: int = 256, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
         n_walks: int | None = None, walk_length: int = 30, window: int = 2, skip_gram: str = "kernel",
-        whiten: bool = True, n_networks: int = 3, epochs: int = 15, batch_size: int | None = None,
+        whiten: bool = True, n_networks: int | None = None, epochs: int = 15, batch_size: int | None = None,
         learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
         decay: float = 0.0, dropout: float = 0.0, keep: float = 0.65, idf: bool | None = None,
         n_neighbors: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
@@ -296,6 +296,10 @@ class DXML(Ranker):
         found.tried = found.tried if chosen is None else chosen.tried
         return found
 
+    def _members(self, n_points: int) -> int:
+        """How many networks there are: of few points each leaves more open, and costs less."""
+        return self._set("n_networks") or (6 if n_points < FEW else 3)
+
     def _walk_settings(self, n_labels: int, member: int) -> WalkSettings:
         n_walks = self._set("n_walks") or max(10, -(-_WALKS // n_labels))
         return WalkSettings(
@@ -308,7 +312,7 @@ class DXML(Ranker):
         weighted, edges = self._set("weighted"), self.hierarchy
         graph = cooccurrence_graph(Y, weighted) if edges is None else edge_graph(edges, Y.shape[1], weighted=weighted)
         self.edges_ = strongest(graph, _EDGES)
-        settings = [self._walk_settings(graph.shape[0], member) for member in range(self._set("n_networks"))]
+        settings = [self._walk_settings(graph.shape[0], member) for member in range(self._members(Y.shape[0]))]
         jobs = self.n_jobs if len(settings) == 1 else 1  # several are learnt at once, each on a thread of its own
         return pool.run(lambda one: label_vectors(graph, one, self.cache, jobs), settings, self.n_jobs)
 
@@ -329,7 +333,7 @@ class DXML(Ranker):
         )
 
     def _check_memory(self, X: csr_array, Y: csr_array) -> None:
-        n_networks = self._set("n_networks")
+        n_networks = self._members(X.shape[0])
         width = n_networks * self.dim
         needed = n_networks * RegressionNetwork.bytes_needed(X.shape[1], self._network_settings())
         needed += 4 * width * (2 * X.shape[0] + 2 * Y.shape[1])  # points under search, and label vectors

@@ -58,6 +58,7 @@ class FastXML(Ranker):
     kind: ClassVar[str] = "fastxml"
     _COSTS = (1.0, 2.0, 4.0, 8.0)
     _TRIAL_TREES = 20  # with half as many, too low a cost seems best
+    _TRIAL_MARGIN = 0.5  # points of nDCG: the more trees, the higher the best cost, so the highest so near wins
     _TRIAL_HELD = 2_000  # points to choose by, if these are no more than a third
     _TRIAL_POINTS = 20_000  # enough to tell costs apart; more would only take longer
 
@@ -111,7 +112,8 @@ class FastXML(Ranker):
                 scores = forest.predict(X_held, Y.shape[1], 5, *self._blend(), self.n_jobs)
                 worth[cost] = self._worth(Y_held, scores, Y)
                 done(1 / len(self._COSTS))
-        return max(worth, key=lambda cost: worth[cost])
+        enough = max(worth.values()) - self._TRIAL_MARGIN
+        return max(cost for cost in self._COSTS if worth[cost] >= enough)
 
     def _worth(self, Y_held: csr_array, scores: csr_array, Y: csr_array) -> float:
         """What held-out points are to be ranked well by."""

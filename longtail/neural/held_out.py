@@ -10,7 +10,7 @@ from longtail.data.split import split
 Pair = tuple[csr_array, csr_array]
 
 _MOST = 2000  # points held out: more cost training points and measure hardly better
-_FEW = 20_000  # points; with fewer, training again on all of them is cheap, and each one counts
+FEW = 20_000  # points; with fewer, training again on all of them is cheap, and each one counts
 
 
 def hold_out(
@@ -60,4 +60,4 @@ def measurable(held: Pair | None, labels: np.ndarray) -> Pair | None:
 
 def trains_again(refit: bool | None, n_points: int) -> bool:
     """Whether to train once more, on the held-out points too: as told or, for None, where points are few."""
-    return n_points < _FEW if refit is None else refit
+    return n_points < FEW if refit is None else refit
