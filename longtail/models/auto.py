@@ -78,7 +78,7 @@ def _few_points(facts: Facts) -> str | None:
 CANDIDATES = {  # in the order of trying: the surest first
     "bonsai": Candidate("longtail.models.bonsai:Bonsai"),
     "decaf": Candidate("longtail.models.decaf:DECAF", growth=1.0),
-    "glas": Candidate("longtail.models.glas:GLaS", growth=1.0),
+    "glas": Candidate("longtail.models.glas:GLaS", {"mix": False}, growth=1.0),  # the blend mixes
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
     "mnn": Candidate("longtail.models.mnn:MNN", growth=1.0, unless=_few_points),
     "dismec": Candidate("longtail.models.dismec:DiSMEC", growth=1.6),  # labels grow with points

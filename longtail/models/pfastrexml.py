@@ -37,7 +37,7 @@ class PfastreXML(FastXML):
     labels_per_leaf : int
         Labels that a leaf keeps.
     cost : float, optional
-        C, the weight of the logistic loss against the L1 norm of a separator. By default 1, 2, 4 or 8, whichever gives
+        C, the weight of the logistic loss against the L1 norm of a separator. By default 2, 4 or 8, whichever gives
         held-out points the best propensity-scored ranking with a few trees.
     alpha : float
         Weight of the trees against the centroids, from 0 to 1; at 1 centroids are not used.
