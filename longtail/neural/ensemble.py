@@ -158,11 +158,17 @@ class Ensemble:
         self.mix.fit(rows[point[trained], at[trained]], right[trained], point[trained])
         model = self.instances[0]
         if text is not None and model.text is not None:
-            unseen = ~trained if right[~trained].any() else counts[label] <= _RARE
+            apart = right[~trained].any()
+            unseen = ~trained if apart else counts[label] <= _RARE
             alone = model.text(model.encoder.tokens, text, n_jobs)
             some = rows[point[unseen], at[unseen]]
             some[:, 1] = np.einsum("ij,ij->i", encoded[0][0][point[unseen]], alone[label[unseen]])
             self.mix.fit_alone(some, right[unseen], text_view)
+            if apart:
+                # Labels are here because a held-out point has them. One that is added later is no more frequent than
+                # others, and must not take their places.
+                met = np.bincount(Y.indices, minlength=Y.shape[1])
+                self.mix.alone[0] += np.log(met.mean() / met[counts == 0].mean())
 
     def append(self, text: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
         """Add labels by their text."""
