@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+_BLOCK = 64
+
 
 @njit(cache=True, nogil=True)
 def derivatives(odds, right, grad, hess):
@@ -102,12 +104,13 @@ def grow(bins, n_bins, odds, grad, hess, depth, rate, ridge, features, edges, va
 def answer(pairs, bias, features, edges, values, first, last, out):
     """Log odds of pairs first..last, rows of features, from T trees: features and edges (T, d), values (T, 2^d)."""
     n_trees, depth = features.shape
-    for row in range(first, last):
-        x = pairs[row]
-        total = np.float64(bias)
+    for start in range(first, last, _BLOCK):  # tree by tree: the pairs of a block do not wait for each other
+        stop = min(start + _BLOCK, last)
+        for row in range(start, stop):
+            out[row] = bias
         for t in range(n_trees):
-            leaf = 0
-            for level in range(depth):
-                leaf = 2 * leaf + (1 if x[features[t, level]] > edges[t, level] else 0)
-            total += values[t, leaf]
-        out[row] = total
+            for row in range(start, stop):
+                leaf = 0
+                for level in range(depth):
+                    leaf = 2 * leaf + (1 if pairs[row, features[t, level]] > edges[t, level] else 0)
+                out[row] += values[t, leaf]

@@ -234,7 +234,8 @@ def rank(
     some = max(k, JUDGED if asked.shape[0] else 0)
     found = np.empty(some, np.int32)
     height = np.empty(some, np.float32)
-    judged = np.empty(1, np.float64)
+    leading = np.empty((some, weights.shape[0]), np.float32)
+    judged = np.empty(some, np.float64)
     for i in range(first, last):
         n = _features(lists[i], neural[i], weight, starts, val, where, sure, i, rows)
         for a in range(n):
@@ -246,14 +247,16 @@ def rank(
             labels[a] = a
             values[a] = np.float32(total)
         n = top_k_pairs(labels[:n], values[:n], some, found, height)
+        if asked.shape[0]:
+            for b in range(n):
+                leading[b] = rows[found[b]]
+            answer(leading, bias, asked, edges, leaves, 0, n, judged)
         for b in range(n):
-            a = found[b]
-            label = lists[i, a]
+            label = lists[i, found[b]]
             labels[b] = ids[label]
             values[b] = height[b]
             if asked.shape[0] and not new[label]:
-                answer(rows[a : a + 1], bias, asked, edges, leaves, 0, 1, judged)
-                values[b] = np.float32(0.5 * (height[b] + judged[0]))
+                values[b] = np.float32(0.5 * (height[b] + judged[b]))
         n = top_k_pairs(labels[:n], values[:n], k, found, height)
         out_n[i] = n
         for a in range(n):
