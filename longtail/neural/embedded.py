@@ -73,7 +73,8 @@ def answering(network: Network, slope: float, sample: csr_array | None, seed: in
     if sample is None or (mixed and len(vectors) <= _FEW):
         index = make_index(vectors, "ip", "exact")
     else:
-        kind, tuned = "auto", {"recall_k": _DEPTH}
+        kind = "auto"
+        tuned: dict[str, Any] = {"recall_k": _DEPTH}
         if mixed:  # small partitions: most of a point's time goes into this
             kind, tuned = "ivf", {"recall_k": 10, "recall": 0.9, "n_partitions": round(3 * len(vectors) ** 0.5)}
         asked = encoder(sample.indptr, sample.indices, sample.data, settings.n_jobs)
