@@ -177,7 +177,7 @@ def latency(keep: Callable[[str, Row], None], n_labels: int = 1_300_000, width: 
     X = csr_array((np.ones(len(idx), np.float32), idx, ptr), shape=(N_SINGLE, len(tokens)))
     queries = encoder(X.indptr, X.indices, X.data, None)
     parts = round(3 * n_labels**0.5)  # as in training
-    index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.98, recall_k=10, n_partitions=parts)
+    index = make_index(labels, "ip", "ivf", queries=queries[::2], recall=0.93, recall_k=10, n_partitions=parts)
     model = DECAF()
     model.views_ = Views()
     model.n_features_in_, model.n_labels_ = len(tokens), n_labels

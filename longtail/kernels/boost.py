@@ -1,4 +1,4 @@
-"""Boosted trees for few features: what :mod:`longtail.models.chances` learns and answers with.
+"""Boosted trees for few features: what :mod:`longtail.labels.chances` learns and answers with.
 
 A tree is oblivious: all nodes of a level ask the same question, so that a tree of depth d is d questions and 2^d
 values, and the leaf of a pair is the number that its d answers spell.

@@ -11,11 +11,13 @@ import math
 import numpy as np
 from numba import njit
 
+from longtail.kernels.boost import answer
 from longtail.kernels.search import _dot
 from longtail.kernels.topk import top_k_pairs
 
 FLOOR = np.float32(-12.0)  # log odds of a label that a view does not list, and the least that it may give
 OWN, OF_A_VIEW = 5, 7  # features of a pair: the network's, and those of each other view
+JUDGED = 50  # labels that trees look at, too: those that lead by weights
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
@@ -213,20 +215,26 @@ def features(lists, neural, weight, starts, val, where, sure, first, last, out):
 
 @njit(cache=True, nogil=True)
 def rank(
-    lists, neural, weight, starts, val, where, sure, new, weights, alone, ids, k, first, last,
-    out_labels, out_scores, out_n,
+    lists, neural, weight, starts, val, where, sure, new, weights, alone, bias, asked, edges, leaves, ids, k,
+    first, last, out_labels, out_scores, out_n,
 ):  # fmt: skip
     """The k best of each row as (labels, chances in (0, 1)), `ids` naming the labels; ties by smaller number.
 
-    Log odds are weights · features, or alone · features for a label without training points.
+    Log odds are weights · features, or alone · features for a label without training points. Where there are trees, the
+    JUDGED best of the others (k, if that is more) have the mean of these log odds and the trees'; what comes after them
+    cannot come before.
     lists (N, S) : labels, -1 after the last. neural (N, S) : the network's log odds. starts (V, N + 1), val, where :
     chances of labels by view and row, and their entries in `lists`. sure (V, N) : how sure each view is of each row.
+    bias, asked, edges, leaves : the trees, see :func:`longtail.kernels.boost.answer`.
     """
-    rows = np.empty((lists.shape[1], weights.shape[0]), np.float32)
-    labels = np.empty(lists.shape[1], np.int32)
-    values = np.empty(lists.shape[1], np.float32)
-    found = np.empty(k, np.int32)
-    height = np.empty(k, np.float32)
+    width = lists.shape[1]
+    rows = np.empty((width, weights.shape[0]), np.float32)
+    labels = np.empty(width, np.int32)
+    values = np.empty(width, np.float32)
+    some = max(k, JUDGED if asked.shape[0] else 0)
+    found = np.empty(some, np.int32)
+    height = np.empty(some, np.float32)
+    judged = np.empty(1, np.float64)
     for i in range(first, last):
         n = _features(lists[i], neural[i], weight, starts, val, where, sure, i, rows)
         for a in range(n):
@@ -235,8 +243,17 @@ def rank(
             total = 0.0
             for j in range(own.shape[0]):
                 total += own[j] * rows[a, j]
-            labels[a] = ids[label]
+            labels[a] = a
             values[a] = np.float32(total)
+        n = top_k_pairs(labels[:n], values[:n], some, found, height)
+        for b in range(n):
+            a = found[b]
+            label = lists[i, a]
+            labels[b] = ids[label]
+            values[b] = height[b]
+            if asked.shape[0] and not new[label]:
+                answer(rows[a : a + 1], bias, asked, edges, leaves, 0, 1, judged)
+                values[b] = np.float32(0.5 * (height[b] + judged[0]))
         n = top_k_pairs(labels[:n], values[:n], k, found, height)
         out_n[i] = n
         for a in range(n):

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels import beam, pool
-from longtail.linear.flat import FlatArrays
 from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
+from longtail.store.flat import FlatArrays
 
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # margin to log-odds, by the loss that made the margin
 

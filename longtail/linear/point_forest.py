@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.engine import memory
 from longtail.kernels import gather, partition, point_tree, pool
-from longtail.linear.flat import FlatArrays
 from longtail.linear.tree import label_vectors
+from longtail.store.flat import FlatArrays
 
 
 @dataclass(frozen=True)

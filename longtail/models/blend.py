@@ -3,7 +3,7 @@
 The candidates of a point are the labels that any of some rankers finds, and those whose text is nearest. Each pair of
 point and candidate has a few features: every ranker's log odds, how alike the point is to the label's text and to the
 mean of the label's points, and how many points the label has. A small model of chances
-(:mod:`longtail.models.chances`), learnt from held-out points, makes one score of them. Since it is one of chances, the
+(:mod:`longtail.labels.chances`), learnt from held-out points, makes one score of them. Since it is one of chances, the
 scores of all labels, frequent and rare, are on one scale, whatever scales the rankers have.
 """
 
@@ -19,11 +19,11 @@ from scipy.sparse import csr_array, vstack
 
 from longtail.kernels import match, pool
 from longtail.kernels.topk import csr_top_k_serial
+from longtail.labels.chances import Chances
 from longtail.labels.head_tail import only
 from longtail.linear.tree import label_vectors
 from longtail.metrics import full_report, inverse_propensity
 from longtail.models.base import Arrays
-from longtail.models.chances import Chances
 from longtail.models.label_tree import unit_rows
 
 Part = tuple[csr_array, csr_array]  # points and their labels

@@ -9,9 +9,9 @@ so. The default is made for a few cores: Module IV alone, scored against candida
 product; negatives are weighted by one over their chance of being drawn, to a power (`correction`). Labels are then
 searched by their classifiers directly. Beside the network stand other views of the same points: a few shallow trees
 (Bonsai) over sparse features, which know single words best; the labels of similar training points, which know every
-rare label; and the labels whose text is most like the point. A logistic regression on held-out points mixes them with
-how often a label occurs, because sampled negatives leave it open how frequent labels compare with rare ones; then the
-held-out points are learnt from, too.
+rare label; and the labels whose text is most like the point. What held-out points teach mixes them with how often a
+label occurs (:mod:`longtail.neural.mixing`), because sampled negatives leave it open how frequent labels compare with
+rare ones; then the held-out points are learnt from, too.
 """
 
 from __future__ import annotations

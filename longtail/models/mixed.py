@@ -91,14 +91,14 @@ class Mixed:
     def state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         """Facts, arrays and rankers to store; the network stores itself."""
         facts, arrays, parts = self.views.state()
-        facts |= {"mix": self.mix.weights.tolist(), "alone": self.mix.alone.tolist(), "n_points": self.n_points}
+        facts |= self.mix.state() | {"n_points": self.n_points}
         return facts, arrays | {"counts": self.counts, "known": self.known}, parts
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> Self:
         """What :meth:`state` took apart, among other arrays and parts; to be settled."""
         mixed = cls(Views.restored(facts, arrays, parts))
-        mixed.mix = Mix(np.array(facts["mix"]), np.array(facts["alone"]))
+        mixed.mix = Mix.restored(facts)
         mixed.counts, mixed.known = np.array(arrays["counts"]), np.array(arrays["known"])
         mixed.n_points = facts["n_points"]
         return mixed

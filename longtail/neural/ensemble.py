@@ -96,10 +96,12 @@ class Ensemble:
         lists, where, encoded = self._lists(ptr, idx, val, told, k, n_jobs)
         neural = self._log_odds(encoded, lists, n_jobs)
 
+        forest = self.mix.forest()
+
         def work(block: tuple[int, int]) -> None:
             kernels.rank(
                 lists, neural, self.weight, told.starts, told.chances, where, told.sure, self.new, self.mix.weights,
-                self.mix.alone, self.label_ids, k, *block, labels, scores, counts,
+                self.mix.alone, *forest, self.label_ids, k, *block, labels, scores, counts,
             )  # fmt: skip
 
         spread(work, len(lists), n_jobs)
@@ -153,7 +155,7 @@ class Ensemble:
         label = lists[point, at]
         right = np.asarray(Y[point, label]).ravel() > 0
         trained = counts[label] > 0
-        self.mix.fit(rows[point[trained], at[trained]], right[trained])
+        self.mix.fit(rows[point[trained], at[trained]], right[trained], point[trained])
         model = self.instances[0]
         if text is not None and model.text is not None:
             unseen = ~trained if right[~trained].any() else counts[label] <= _RARE
@@ -178,7 +180,7 @@ class Ensemble:
     def state(self, dtype: str) -> tuple[dict[str, Any], Arrays]:
         """Facts and arrays to store."""
         arrays = {"label_ids": self.label_ids, "weight": self.weight, "new": self.new}
-        facts: dict[str, Any] = {"mix": self.mix.weights.tolist(), "alone": self.mix.alone.tolist(), "instances": []}
+        facts: dict[str, Any] = self.mix.state() | {"instances": []}
         for number, instance in enumerate(self.instances):
             own, held = instance.state(dtype)
             facts["instances"].append(own)
@@ -193,10 +195,9 @@ class Ensemble:
             mark = f"{number}."
             held = {name.removeprefix(mark): array for name, array in arrays.items() if name.startswith(mark)}
             instances.append(Instance.restored(own, held))
-        mix = Mix(np.array(facts["mix"]), np.array(facts["alone"]))
         # Small arrays are read, not mapped: they have the type of those just trained.
         label_ids, weight, new = (np.array(arrays[name]) for name in ("label_ids", "weight", "new"))
-        return cls(instances, label_ids, weight, new, mix, n_labels)
+        return cls(instances, label_ids, weight, new, Mix.restored(facts), n_labels)
 
 
 def _leading(lists: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -1,20 +1,26 @@
-"""Two views of a label made one chance: logistic regression on held-out points.
+"""Several views of a label made one chance: a logistic regression on held-out points, and boosted trees beside it.
 
 The network's log odds, those of other views and how often the label occurs are mixed so that the result is the chance
 that the label is right. It is what puts frequent and rare labels on one scale: the one thing that sampled negatives
-leave open. Weights are held to a plain mean of the views, so that few held-out points move them little.
+leave open. The regression's weights are held to a plain mean of the views, so that few held-out points move them
+little. Trees (:mod:`longtail.labels.chances`) see what no weighted sum does, such as a view to be trusted only where
+another is unsure. The two err differently, and the mean of their log odds ranks better than either.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
 from longtail.kernels.shortlist import OF_A_VIEW, OWN
+from longtail.labels.chances import Chances
 
 _RIDGE = 3.0
 _ROUNDS = 40
+_WITNESSES = 0.25  # share of held-out points by which the number of trees is chosen
+_FEWEST = 1000  # pairs that are right; with fewer, trees only remember them
 
 
 @dataclass
@@ -27,10 +33,13 @@ class Mix:
         Of a label with training points; see :mod:`longtail.kernels.shortlist` for what they weigh.
     alone : array of the same length
         Of a label that has text only: the network's part, and that of the view of texts.
+    trees : Chances, optional
+        Whose log odds a label with training points has besides, where it is among the best by `weights`.
     """
 
     weights: np.ndarray
     alone: np.ndarray
+    trees: Chances | None = None
 
     @classmethod
     def start(cls, n_views: int, shared: bool) -> Mix:
@@ -42,9 +51,15 @@ class Mix:
             weights[1] = weights[OWN::OF_A_VIEW] = 1 / (1 + n_views)
         return cls(weights, alone)
 
-    def fit(self, rows: np.ndarray, right: np.ndarray) -> None:
-        """Learn the weights from features (n, m) of pairs of a held-out point and a label, and whether it is right."""
+    def fit(self, rows: np.ndarray, right: np.ndarray, points: np.ndarray) -> None:
+        """Learn from features (n, m) of pairs of a held-out point and a label, whether each is right, and its point."""
         self.weights = regress(rows, right, self.weights)
+        self.trees = None
+        if np.count_nonzero(right) >= _FEWEST:
+            drawn = np.random.default_rng(0).random(points.max() + 1) < _WITNESSES
+            asked = drawn[points]
+            size = Chances.fit(rows[~asked], right[~asked]).best_size(rows[asked], right[asked])
+            self.trees = Chances.fit(rows, right, size) if size else None
 
     def fit_alone(self, rows: np.ndarray, right: np.ndarray, text_view: int | None) -> None:
         """Learn the weights of labels that have text only; `text_view` is the number of the view of texts, if any."""
@@ -53,6 +68,28 @@ class Mix:
             first = OWN + OF_A_VIEW * text_view
             columns += [first, first + 1, first + 4]
         self.alone[columns] = regress(rows[:, columns], right, self.alone[columns])
+
+    def forest(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
+        """The trees as :func:`longtail.kernels.shortlist.rank` takes them."""
+        trees = _NO_TREES if self.trees is None else self.trees
+        return float(trees.bias[0]), trees.features, trees.edges, trees.values
+
+    def state(self) -> dict[str, Any]:
+        """What to store, as JSON values."""
+        trees = None if self.trees is None else {name: part.tolist() for name, part in self.trees.arrays().items()}
+        return {"mix": self.weights.tolist(), "alone": self.alone.tolist(), "trees": trees}
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any]) -> Self:
+        """What :meth:`state` gave."""
+        trees = None
+        if facts["trees"] is not None:
+            types = {name: part.dtype for name, part in _NO_TREES.arrays().items()}
+            trees = Chances(**{name: np.array(part, types[name]) for name, part in facts["trees"].items()})
+        return cls(np.array(facts["mix"]), np.array(facts["alone"]), trees)
+
+
+_NO_TREES = Chances.fit(np.zeros((0, 1), np.float32), np.zeros(0, bool))
 
 
 def regress(design: np.ndarray, right: np.ndarray, start: np.ndarray, ridge: float = _RIDGE) -> np.ndarray:

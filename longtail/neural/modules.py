@@ -31,6 +31,7 @@ SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 _LISTED = 400  # labels of a point's shortlist at most
 _SAMPLE = 2000
+_LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
 _FEW = 2048  # labels that are searched one by one
 _ABSORBED = 3  # passes over the held-out points in the end
 
@@ -258,11 +259,15 @@ class Training:
         return network, train(learner, len(self.rows), loop, self.identity)
 
     def _prior(self, Y: csr_array) -> np.ndarray:
-        """Biases at the start: the log odds of each target, which then need not be learnt, or zero."""
+        """Biases at the start: the log odds of each target, which then need not be learnt, or zero.
+
+        Not lower than a floor: a rare label with its true log odds would be scored so low that its few points must
+        first make up for it, and the points that it is wrong for teach it nothing.
+        """
         if not self.plan.prior:
             return np.zeros(Y.shape[1], np.float32)
         chance = (np.bincount(Y.indices, minlength=Y.shape[1]) + 0.5) / (Y.shape[0] + 1.0)
-        return np.log(chance / (1 - chance))
+        return np.maximum(np.log(chance / (1 - chance)), _LEAST_PRIOR)
 
 
 def _start_from_text(network: TextNetwork) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.kernels import shortlist as kernels
+from longtail.labels.chances import Chances
 
 N, L, K, DIM = 7, 30, 6, 5
 
@@ -118,29 +119,58 @@ def test_features_and_rank() -> None:
     neural = rng.standard_normal(lists.shape).astype(np.float32)
     weight, sure = rng.random(L).astype(np.float32), rng.random((2, N)).astype(np.float32)
     new, ids = rng.random(L) < 0.2, rng.permutation(L).astype(np.int32)
+
+    def plain(i: int, a: int, label: int) -> list[float]:
+        s, f = neural[i, a], weight[label]
+        row = [1, s, f, s * f, sigmoid(s)]
+        for v, view in enumerate(views):
+            at = np.flatnonzero(view[i] == label)
+            chance = val[starts[v, i] + at[0]] if len(at) else 0.0
+            odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(at) else float(kernels.FLOOR)
+            listed, certain = float(len(at)), sure[v, i]
+            row += [odds, listed, odds * f, certain, odds * certain, listed * certain, chance]
+        return row
+
     rows = np.empty((*lists.shape, kernels.OWN + 2 * kernels.OF_A_VIEW), np.float32)
     kernels.features(lists, neural, weight, starts, val, where, sure, 0, N, rows)
     weights, alone = rng.standard_normal((2, rows.shape[2]))
-    labels, chances, counts = np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32)
-    kernels.rank(
-        lists, neural, weight, starts, val, where, sure, new, weights, alone, ids, 6, 0, N, labels, chances, counts
-    )
-    for i in range(N):
-        expected = {}
-        for a, label in enumerate(lists[i]):
-            if label < 0:
-                assert not rows[i, a].any()
-                continue
-            s, f = neural[i, a], weight[label]
-            row = [1, s, f, s * f, sigmoid(s)]
-            for v, view in enumerate(views):
-                at = np.flatnonzero(view[i] == label)
-                chance = val[starts[v, i] + at[0]] if len(at) else 0.0
-                odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(at) else float(kernels.FLOOR)
-                listed, certain = float(len(at)), sure[v, i]
-                row += [odds, listed, odds * f, certain, odds * certain, listed * certain, chance]
-            np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
-            expected[ids[label]] = float(np.dot(alone if new[label] else weights, row))
-        order = sorted(expected, key=lambda label: -expected[label])[:6]
-        assert labels[i, : counts[i]].tolist() == order
-        np.testing.assert_allclose(chances[i, : counts[i]], sigmoid([expected[label] for label in order]), rtol=1e-3)
+    some = rows[lists >= 0]
+    trees = Chances.fit(some, some[:, 1] > 0.5, 3)
+    forests = {False: Chances.fit(some[:0], np.zeros(0, bool)), True: trees}
+    for grown, forest in forests.items():
+        parts = float(forest.bias[0]), forest.features, forest.edges, forest.values
+        labels, chances, counts = np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32)
+        kernels.rank(
+            lists, neural, weight, starts, val, where, sure, new, weights, alone, *parts, ids, 6, 0, N,
+            labels, chances, counts,
+        )  # fmt: skip
+        for i in range(N):
+            expected = {}
+            for a, label in enumerate(lists[i]):
+                if label < 0:
+                    assert not rows[i, a].any()
+                    continue
+                row = plain(i, a, label)
+                np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
+                odds = float(np.dot(alone if new[label] else weights, row))
+                if grown and not new[label]:
+                    odds = (odds + trees.log_odds(rows[i, a : a + 1])[0]) / 2
+                expected[ids[label]] = odds
+            order = sorted(expected, key=lambda label: -expected[label])[:6]
+            assert labels[i, : counts[i]].tolist() == order
+            wanted = sigmoid([expected[label] for label in order])
+            np.testing.assert_allclose(chances[i, : counts[i]], wanted, rtol=1e-3)
+
+
+def test_trees_judge_the_labels_that_lead_alone() -> None:
+    n = kernels.JUDGED + 10
+    lists, neural = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
+    nothing = np.empty((0, 2), np.int64), np.empty(0, np.float32), np.empty(0, np.int32), np.empty((0, 1), np.float32)
+    weights = np.array([0, 1.0, 0, 0, 0])
+    # One question: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
+    tree = 0.0, np.array([[1]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]])
+    for k in (3, n):
+        out = np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32)
+        flat = np.zeros(n, np.float32), *nothing, np.zeros(n, bool), weights, weights
+        kernels.rank(lists, neural, *flat, *tree, lists[0], k, 0, 1, *out)
+        assert out[0][0, 0] == (0 if k == 3 else np.flatnonzero(neural[0] <= -0.9)[0])

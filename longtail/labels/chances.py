@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 
 from longtail.kernels import boost
-from longtail.linear.flat import FlatArrays
+from longtail.store.flat import FlatArrays
 
 _DEPTH = 4
 _RATE = 0.15

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longtail.kernels import boost
-from longtail.models.chances import Chances
+from longtail.labels.chances import Chances
 
 
 def pairs(n: int = 6000, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
