@@ -93,8 +93,7 @@ class GLaS(EmbeddingRanker):
     n_hard : int
         Negatives of the margin loss: the highest so many.
     mix : bool
-        Mix the network with other views of the points, by what each is worth on held-out points; without, it is the
-        paper's model.
+        Mix the network with other views of the points, weighed by held-out points; without, it is the paper's model.
     n_trees : int
         Trees of the linear view (Bonsai); 0 for none.
     neighbours : int
