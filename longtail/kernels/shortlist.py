@@ -215,14 +215,14 @@ def features(lists, neural, weight, starts, val, where, sure, first, last, out):
 
 @njit(cache=True, nogil=True)
 def rank(
-    lists, neural, weight, starts, val, where, sure, new, weights, alone, bias, asked, edges, leaves, ids, k,
-    first, last, out_labels, out_scores, out_n,
+    lists, neural, weight, starts, val, where, sure, new, weights, alone, bias, asked, edges, leaves, share,
+    ids, k, first, last, out_labels, out_scores, out_n,
 ):  # fmt: skip
     """The k best of each row as (labels, chances in (0, 1)), `ids` naming the labels; ties by smaller number.
 
     Log odds are weights · features, or alone · features for a label without training points. Where there are trees, the
-    JUDGED best of the others (k, if that is more) have the mean of these log odds and the trees'; what comes after them
-    cannot come before.
+    JUDGED best of the others (k, if that is more) have `share` of the trees' log odds and the rest of these; what comes
+    after them cannot come before.
     lists (N, S) : labels, -1 after the last. neural (N, S) : the network's log odds. starts (V, N + 1), val, where :
     chances of labels by view and row, and their entries in `lists`. sure (V, N) : how sure each view is of each row.
     bias, asked, edges, leaves : the trees, see :func:`longtail.kernels.boost.answer`.
@@ -256,7 +256,7 @@ def rank(
             labels[b] = ids[label]
             values[b] = height[b]
             if asked.shape[0] and not new[label]:
-                values[b] = np.float32(0.5 * (height[b] + judged[b]))
+                values[b] = np.float32((1.0 - share) * height[b] + share * judged[b])
         n = top_k_pairs(labels[:n], values[:n], k, found, height)
         out_n[i] = n
         for a in range(n):

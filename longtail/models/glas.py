@@ -93,8 +93,7 @@ class GLaS(EmbeddingRanker):
     n_hard : int
         Negatives of the margin loss: the highest so many.
     mix : bool
-        Mix the network with other views of the points, by what each is worth on held-out points; without, it is the
-        paper's model.
+        Mix the network with other views of the points, weighed by held-out points; without, it is the paper's model.
     n_trees : int
         Trees of the linear view (Bonsai); 0 for none.
     neighbours : int
@@ -338,8 +337,8 @@ class GLaS(EmbeddingRanker):
 
     def _keep(self, learner: EmbeddingLearner, exact: bool = False) -> None:
         """What prediction needs; an index of many labels is tuned on training points, unless all are looked at."""
-        sample = None if exact else learner.sample()[0]
-        self.instance_ = embedded.answering(learner.network, self._slope(), sample, self.random_state)
+        sample, listed = None if exact else learner.sample()[0], self.mix and len(self.mixed_.views) > 0
+        self.instance_ = embedded.answering(learner.network, self._slope(), sample, self.random_state, listed)
         if self.mix:
             self.mixed_.settle(self.instance_, self.label_ids_)
 

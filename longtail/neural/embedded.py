@@ -17,6 +17,7 @@ from longtail.neural.network import Network, encode_all
 from longtail.neural.search import queries, with_bias
 
 _DEPTH = 20  # labels of which an approximate index is to find all but a few
+_FEW = 2048  # labels that are searched one by one in a mix
 
 
 @dataclass
@@ -51,7 +52,7 @@ class SumEncoder:
         return found
 
 
-def answering(network: Network, slope: float, sample: csr_array | None, seed: int) -> Instance:
+def answering(network: Network, slope: float, sample: csr_array | None, seed: int, mixed: bool = False) -> Instance:
     """A trained network as what answers.
 
     Parameters
@@ -63,15 +64,21 @@ def answering(network: Network, slope: float, sample: csr_array | None, seed: in
         Points that an index of many labels is tuned on; without, it looks at all labels.
     seed : int
         Of that index.
+    mixed : bool
+        Whether other views list labels, too: then the search may miss some of them, and so be faster.
     """
     tables, settings = network.scorer(), network.settings
     vectors, scale = with_bias(tables["labels"], tables["label_bias"])
     encoder = SumEncoder(tables["tokens"], tables["bias"], settings.relu, settings.normalize, scale, slope)
-    if sample is None:
+    if sample is None or (mixed and len(vectors) <= _FEW):
         index = make_index(vectors, "ip", "exact")
     else:
+        kind = "auto"
+        tuned: dict[str, Any] = {"recall_k": _DEPTH}
+        if mixed:  # small partitions: most of a point's time goes into this
+            kind, tuned = "ivf", {"recall_k": 10, "recall": 0.9, "n_partitions": round(3 * len(vectors) ** 0.5)}
         asked = encoder(sample.indptr, sample.indices, sample.data, settings.n_jobs)
-        index = make_index(vectors, "ip", queries=asked, recall_k=_DEPTH, random_state=seed, n_jobs=settings.n_jobs)
+        index = make_index(vectors, "ip", kind, queries=asked, random_state=seed, n_jobs=settings.n_jobs, **tuned)
     return Instance(encoder, None, index.vectors, index)
 
 

@@ -4,7 +4,7 @@ The network's log odds, those of other views and how often the label occurs are 
 that the label is right. It is what puts frequent and rare labels on one scale: the one thing that sampled negatives
 leave open. The regression's weights are held to a plain mean of the views, so that few held-out points move them
 little. Trees (:mod:`longtail.labels.chances`) see what no weighted sum does, such as a view to be trusted only where
-another is unsure. The two err differently, and the mean of their log odds ranks better than either.
+another is unsure. The two err differently, and a mean of their log odds ranks better than the regression does alone.
 """
 
 from __future__ import annotations
@@ -35,11 +35,14 @@ class Mix:
         Of a label that has text only: the network's part, and that of the view of texts.
     trees : Chances, optional
         Whose log odds a label with training points has besides, where it is among the best by `weights`.
+    share : float
+        Of the trees in the log odds of such a label.
     """
 
     weights: np.ndarray
     alone: np.ndarray
     trees: Chances | None = None
+    share: float = 0.5
 
     @classmethod
     def start(cls, n_views: int, shared: bool) -> Mix:
@@ -69,15 +72,15 @@ class Mix:
             columns += [first, first + 1, first + 4]
         self.alone[columns] = regress(rows[:, columns], right, self.alone[columns])
 
-    def forest(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
-        """The trees as :func:`longtail.kernels.shortlist.rank` takes them."""
+    def forest(self) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, float]:
+        """The trees and their share as :func:`longtail.kernels.shortlist.rank` takes them."""
         trees = _NO_TREES if self.trees is None else self.trees
-        return float(trees.bias[0]), trees.features, trees.edges, trees.values
+        return float(trees.bias[0]), trees.features, trees.edges, trees.values, self.share
 
     def state(self) -> dict[str, Any]:
         """What to store, as JSON values."""
         trees = None if self.trees is None else {name: part.tolist() for name, part in self.trees.arrays().items()}
-        return {"mix": self.weights.tolist(), "alone": self.alone.tolist(), "trees": trees}
+        return {"mix": self.weights.tolist(), "alone": self.alone.tolist(), "trees": trees, "share": self.share}
 
     @classmethod
     def restored(cls, facts: dict[str, Any]) -> Self:
@@ -86,7 +89,7 @@ class Mix:
         if facts["trees"] is not None:
             types = {name: part.dtype for name, part in _NO_TREES.arrays().items()}
             trees = Chances(**{name: np.array(part, types[name]) for name, part in facts["trees"].items()})
-        return cls(np.array(facts["mix"]), np.array(facts["alone"]), trees)
+        return cls(np.array(facts["mix"]), np.array(facts["alone"]), trees, facts["share"])
 
 
 _NO_TREES = Chances.fit(np.zeros((0, 1), np.float32), np.zeros(0, bool))

@@ -138,7 +138,7 @@ def test_features_and_rank() -> None:
     trees = Chances.fit(some, some[:, 1] > 0.5, 3)
     forests = {False: Chances.fit(some[:0], np.zeros(0, bool)), True: trees}
     for grown, forest in forests.items():
-        parts = float(forest.bias[0]), forest.features, forest.edges, forest.values
+        parts = float(forest.bias[0]), forest.features, forest.edges, forest.values, 0.8
         labels, chances, counts = np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32)
         kernels.rank(
             lists, neural, weight, starts, val, where, sure, new, weights, alone, *parts, ids, 6, 0, N,
@@ -154,7 +154,7 @@ def test_features_and_rank() -> None:
                 np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
                 odds = float(np.dot(alone if new[label] else weights, row))
                 if grown and not new[label]:
-                    odds = (odds + trees.log_odds(rows[i, a : a + 1])[0]) / 2
+                    odds = 0.2 * odds + 0.8 * trees.log_odds(rows[i, a : a + 1])[0]
                 expected[ids[label]] = odds
             order = sorted(expected, key=lambda label: -expected[label])[:6]
             assert labels[i, : counts[i]].tolist() == order
@@ -168,7 +168,7 @@ def test_trees_judge_the_labels_that_lead_alone() -> None:
     nothing = np.empty((0, 2), np.int64), np.empty(0, np.float32), np.empty(0, np.int32), np.empty((0, 1), np.float32)
     weights = np.array([0, 1.0, 0, 0, 0])
     # One question: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
-    tree = 0.0, np.array([[1]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]])
+    tree = 0.0, np.array([[1]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]), 0.5
     for k in (3, n):
         out = np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32)
         flat = np.zeros(n, np.float32), *nothing, np.zeros(n, bool), weights, weights

@@ -107,3 +107,16 @@ def test_without_trees_no_label_is_unknown() -> None:
     model.join(X, csr_array((Y.data, Y.indices, Y.indptr), shape=(X.shape[0], L + 2)))
     assert model.known.all()
     assert len(model.known) == L + 2
+
+
+def test_many_labels_are_searched_in_partitions_where_other_views_list_them_too() -> None:
+    rng = np.random.default_rng(0)
+    model = Network(D, 3000, NetworkSettings(8, False, False, "adam", 0.0, 1.0), np.zeros(3000), rng)
+    X, _, _ = toy()
+    kinds = [type(embedded.answering(model, 1.0, X, 0, mixed).index).__name__ for mixed in (False, True)]
+    assert kinds == ["ExactIndex", "IVFIndex"]
+    mixed = embedded.answering(model, 1.0, X, 0, True)
+    exact = embedded.answering(model, 1.0, None, 0)
+    found, wanted = (one.shortlist(one.encode(X.indptr, X.indices, X.data, 1), 10, 1) for one in (mixed, exact))
+    shared = [len(np.intersect1d(a, b)) for a, b in zip(found, wanted, strict=True)]
+    assert np.mean(shared) > 8.5
