@@ -35,7 +35,7 @@ from longtail.neural.optimizers import KINDS
 from longtail.neural.regression import RegressionLearner, RegressionNetwork, RegressionSettings, embed
 
 PAPER: dict[str, Any] = {  # §4.1; walks and epochs, which it leaves out, as its re-implementers chose them
-    "weighted": False, "n_walks": 80, "window": 5, "whiten": False, "n_networks": 1, "epochs": 70,
+    "weighted": False, "n_walks": 80, "window": 5, "whiten": False, "n_networks": 1, "hidden": 256, "epochs": 70,
     "optimizer": "momentum", "learning_rate": 0.015, "decay": 5e-4, "dropout": 0.5, "keep": 1.0,
     "schedule": "constant", "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
 }  # fmt: skip
@@ -122,7 +122,7 @@ class DXML(Ranker):
     idf_: np.ndarray | None
 
     def __init__(
-        self, dim: int = 100, hidden: int = 256, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
+        self, dim: int = 100, hidden: int = 512, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
         n_walks: int | None = None, walk_length: int = 30, window: int = 2, skip_gram: str = "kernel",
         whiten: bool = True, n_networks: int | None = None, epochs: int = 15, batch_size: int | None = None,
         learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
@@ -329,7 +329,7 @@ class DXML(Ranker):
 
     def _network_settings(self) -> RegressionSettings:
         return RegressionSettings(
-            self.hidden, self.relu, self._set("dropout"), self._set("optimizer"), self._set("decay"), self.n_jobs
+            self._set("hidden"), self.relu, self._set("dropout"), self._set("optimizer"), self._set("decay"), self.n_jobs
         )
 
     def _check_memory(self, X: csr_array, Y: csr_array) -> None:
