@@ -328,9 +328,8 @@ class DXML(Ranker):
         return settings
 
     def _network_settings(self) -> RegressionSettings:
-        return RegressionSettings(
-            self._set("hidden"), self.relu, self._set("dropout"), self._set("optimizer"), self._set("decay"), self.n_jobs
-        )
+        hidden, dropout, optimizer, decay = map(self._set, ("hidden", "dropout", "optimizer", "decay"))
+        return RegressionSettings(hidden, self.relu, dropout, optimizer, decay, self.n_jobs)
 
     def _check_memory(self, X: csr_array, Y: csr_array) -> None:
         n_networks = self._members(X.shape[0])
