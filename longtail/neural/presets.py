@@ -93,7 +93,7 @@ def make_plan(settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
         correction=settings["correction"],
         keep=settings["keep"],
         prior=settings["prior"],
-        recall=0.5 if other_views else 0.9,  # what the search misses, other views list: 0.9 ranks no better
+        recall=0.5 if other_views else 0.9,  # what the search misses, other views list
         start_from_text=settings["init"] == "text",
         lite=settings["lite"],
     )
