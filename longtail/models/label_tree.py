@@ -24,7 +24,7 @@ class LabelTreeRanker(Ranker):
     max_leaf: int
     max_depth: int
     loss: str
-    cost: float
+    cost: float | None
     tolerance: float
     threshold: float
     dtype: str
@@ -42,8 +42,9 @@ class LabelTreeRanker(Ranker):
             if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
                 raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
         for name in ("cost", "tolerance"):
-            if not getattr(self, name) > 0:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}; give a number above 0")
+            value = getattr(self, name)
+            if not (value is None and self._defaults()[name] is None) and not value > 0:
+                raise SettingsError(f"{name} is {value!r}; give a number above 0")
         if self.threshold < 0:
             raise SettingsError(f"threshold is {self.threshold!r}; give 0 or a number above it")
         if self.dtype not in ("int8", "float32"):
@@ -57,11 +58,17 @@ class LabelTreeRanker(Ranker):
         self._check_settings()
         if self.normalize:
             X = unit_rows(X)
+        self.cost_ = self._choose_cost(X, Y, validation)
         labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         with progress.stage("grouping labels"):
             trees = self._plant(X, Y, labels)
-        settings = SolverSettings(self.loss, self.cost, self.tolerance, threshold=self.threshold, dtype=self.dtype)
+        settings = SolverSettings(self.loss, self.cost_, self.tolerance, threshold=self.threshold, dtype=self.dtype)
         self.forest_ = Forest.join(trees, train(trees, X, Y, settings, self.n_jobs, self.random_state))
+
+    def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
+        """The cost to train with."""
+        assert self.cost is not None
+        return float(self.cost)
 
     def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:
         if self.arity is None or len(labels) <= self.max_leaf:
@@ -83,10 +90,10 @@ class LabelTreeRanker(Ranker):
         )
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        return {}, self.forest_.arrays(), {}
+        return {"cost": self.cost_}, self.forest_.arrays(), {}
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
-        self.forest_ = Forest(**arrays)
+        self.forest_, self.cost_ = Forest(**arrays), facts["cost"]
 
 
 def unit_rows(X: csr_array) -> csr_array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import longtail
 from longtail.errors import SettingsError
@@ -68,6 +71,32 @@ def test_threads_do_not_change_the_model() -> None:
     X, Y, _ = toy()
     one, two = (Bonsai(arity=5, max_leaf=3, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
     np.testing.assert_array_equal(one.predict(X).toarray(), two.predict(X).toarray())
+
+
+def test_dismec_chooses_its_cost_where_points_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    model = DiSMEC().fit(X, Y)
+    assert model.cost_ in (0.25, 0.5, 1.0)
+    model.save(tmp_path / "m")
+    assert longtail.load(tmp_path / "m").cost_ == model.cost_
+    assert DiSMEC(loss="logistic").fit(X, Y).cost_ in (2.5, 5.0, 10.0)
+    assert DiSMEC(cost=3.0).fit(X, Y).cost_ == 3.0
+    alone = csr_array(np.eye(5, dtype=np.float32))
+    assert DiSMEC().fit(alone, alone).cost_ == 1.0  # no point can be spared
+    monkeypatch.setattr("longtail.models.dismec.FEW", 10)
+    assert DiSMEC().fit(X, Y).cost_ == 1.0
+
+
+def test_dismec_takes_the_cost_that_a_validation_part_likes_best() -> None:
+    X, Y, _ = toy()
+    held = X[:60], Y[:60]
+    model = DiSMEC().fit(X[60:], Y[60:], validation=held)
+
+    def worth(cost: float) -> float:
+        scores = DiSMEC(cost=cost).fit(X[60:], Y[60:]).predict(X[:60], 5)
+        return evaluate(Y[:60], scores, train_Y=Y[60:], ks=(5,))["nDCG@5"]
+
+    assert worth(model.cost_) == max(map(worth, (1.0, 0.5, 0.25)))
 
 
 def test_seeds_give_different_trees() -> None:
