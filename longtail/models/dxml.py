@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 from longtail.engine import memory
 from longtail.errors import DataError, SettingsError
 from longtail.index import make_index
+from longtail.index.base import limit_blas
 from longtail.kernels import pool
 from longtail.kernels.rows import valid
 from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
@@ -270,13 +271,16 @@ class DXML(Ranker):
         held: tuple[csr_array, csr_array] | None, loop: LoopSettings, identity: str = "",
         tables: list[Arrays] | None = None,
     ) -> list[dict[str, float]]:  # fmt: skip
-        """Train networks towards these label vectors, from `tables` on where given; returns the history."""
+        """Train networks towards these label vectors, from `tables` on where given; gives the history."""
         rng = np.random.default_rng([self.random_state, loop.seed])
-        networks = [RegressionNetwork(X.shape[1], self.dim, self._network_settings(), rng) for _ in vectors]
+        jobs = self.n_jobs if len(vectors) == 1 else 1  # several are trained at once, each on a thread of its own
+        settings = replace(self._network_settings(), n_jobs=jobs)
+        networks = [RegressionNetwork(X.shape[1], self.dim, settings, rng) for _ in vectors]
         for network, table in zip(networks, tables or [], strict=False):
             network.adopt(table)
-        learner = RegressionLearner(networks, vectors, X, rows, Y, held, self._set("keep"))
-        history = train(learner, len(rows), loop, identity)
+        learner = RegressionLearner(networks, vectors, X, rows, Y, held, self._set("keep"), self.n_jobs)
+        with limit_blas(jobs):
+            history = train(learner, len(rows), loop, identity)
         self.networks_ = [network.tables for network in networks]
         return history
 

@@ -197,6 +197,8 @@ class RegressionLearner:
         Held-out points with labels.
     keep : float
         Chance of a feature to stay in input dropout.
+    n_jobs : int, optional
+        Networks that are stepped at once; a network's own settings say how many threads it uses itself.
     """
 
     def __init__(
@@ -208,9 +210,10 @@ class RegressionLearner:
         Y: csr_array,
         validation: tuple[csr_array, csr_array] | None,
         keep: float = 1.0,
+        n_jobs: int | None = None,
     ) -> None:
         self.networks, self.vectors, self.X, self.rows, self.Y = networks, vectors, X, rows, Y
-        self.keep = keep
+        self.keep, self.n_jobs = keep, n_jobs
         self.validation = None
         self._features, self._labels = np.full(X.shape[1], -1, np.int32), np.full(Y.shape[1], -1, np.int32)
         if validation is not None:
@@ -221,12 +224,15 @@ class RegressionLearner:
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
         batch = points(self.X, self.rows[rows], self._features, unit=True)
         labels = points(self.Y, rows, self._labels, unit=False)
-        total = 0.0
-        for network, vectors in zip(self.networks, self.vectors, strict=True):
+        seeds = rng.integers(1 << 62, size=len(self.networks))  # so that it does not matter who is stepped first
+
+        def work(at: int) -> float:
+            rng = np.random.default_rng(seeds[at])
             own = Points(batch.ptr, batch.idx, batch.val.copy(), batch.features)
             own.drop(self.keep, rng)
-            total += network.step(own, self._targets(labels, vectors), rate, rng)
-        return total / len(self.networks)
+            return self.networks[at].step(own, self._targets(labels, self.vectors[at]), rate, rng)
+
+        return sum(pool.run(work, range(len(self.networks)), self.n_jobs)) / len(self.networks)
 
     @staticmethod
     def _targets(labels: Points, vectors: np.ndarray) -> np.ndarray:
@@ -254,7 +260,7 @@ class RegressionLearner:
     def _embed(self, X: csr_array) -> np.ndarray:
         settings = self.networks[0].settings
         tables = [network.tables for network in self.networks]
-        return embed(tables, X.indptr, X.indices, X.data, settings.relu, settings.n_jobs)
+        return embed(tables, X.indptr, X.indices, X.data, settings.relu, self.n_jobs)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {f"{at}.{k}": v for at, network in enumerate(self.networks) for k, v in network.arrays().items()}
