@@ -37,9 +37,10 @@ from longtail.neural.regression import RegressionLearner, RegressionNetwork, Reg
 
 PAPER: dict[str, Any] = {  # §4.1; walks and epochs, which it leaves out, as its re-implementers chose them
     "weighted": False, "n_walks": 80, "window": 5, "whiten": False, "n_networks": 1, "hidden": 256, "epochs": 70,
-    "optimizer": "momentum", "learning_rate": 0.015, "decay": 5e-4, "dropout": 0.5, "keep": 1.0,
-    "schedule": "constant", "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
+    "optimizer": "momentum", "decay": 5e-4, "dropout": 0.5, "keep": 1.0, "schedule": "constant", "sharpness": 0.0,
+    "feature_weight": 0.0, "label_weight": 0.0, "n_probe": 1, "idf": False,
 }  # fmt: skip
+_PAPER_RATE = 0.015
 _WALKS = 20_000  # walks in all at least, for few labels
 _EDGES = 16  # of each label, kept to be looked at
 
@@ -324,8 +325,9 @@ class DXML(Ranker):
         size = self.batch_size
         if size is None:
             size = int(np.clip(2 ** round(np.log2(max(1, n_points) / 40)), 32, 256))
-        rate = self._set("learning_rate")
-        rate = 0.006 * float(np.sqrt(max(size, 1) / 256)) if rate is None else rate
+        rate = self.learning_rate
+        if rate is None:  # the paper's loss (eq. 3) is a sum over points, the one here their mean
+            rate = _PAPER_RATE * size if self.preset == "paper" else 0.006 * float(np.sqrt(max(size, 1) / 256))
         schedule, seed = self._set("schedule"), self.random_state
         settings = LoopSettings(epochs, size, rate, schedule, 0.0, self.patience, seed, self.checkpoint)
         settings.check()

@@ -67,6 +67,8 @@ def test_the_preset_yields_to_what_is_set() -> None:
     model = DXML(preset="paper", epochs=3)
     assert (model._set("epochs"), model._set("optimizer"), model._set("n_networks")) == (3, "momentum", 1)
     assert DXML()._set("optimizer") == "adam"
+    assert model._loop(4000, 3).rate == pytest.approx(0.015 * 128)  # of the sum over a batch that eq. 3 asks for
+    assert DXML(preset="paper", learning_rate=0.1)._loop(4000, 3).rate == 0.1
 
 
 @pytest.mark.parametrize(
