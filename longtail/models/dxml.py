@@ -50,8 +50,10 @@ class DXML(Ranker):
 
     Parameters
     ----------
-    dim, hidden : int
-        ℓ, the length of a label vector, and the width of the hidden layer.
+    dim : int
+        ℓ, the length of a label vector.
+    hidden : int, optional
+        Width of the hidden layer; by default 512 for fewer than 20,000 points, else 256.
     relu : bool
         ReLU in the hidden layer, or a linear map (the ablation of Fig. 2).
     weighted : bool
@@ -124,7 +126,7 @@ class DXML(Ranker):
     idf_: np.ndarray | None
 
     def __init__(
-        self, dim: int = 100, hidden: int = 512, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
+        self, dim: int = 100, hidden: int | None = None, relu: bool = True, weighted: bool = True, hierarchy: Any = None,
         n_walks: int | None = None, walk_length: int = 30, window: int = 2, skip_gram: str = "kernel",
         whiten: bool = True, n_networks: int | None = None, epochs: int = 15, batch_size: int | None = None,
         learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
@@ -275,7 +277,9 @@ class DXML(Ranker):
         """Train networks towards these label vectors, from `tables` on where given; gives the history."""
         rng = np.random.default_rng([self.random_state, loop.seed])
         jobs = self.n_jobs if len(vectors) == 1 else 1  # several are trained at once, each on a thread of its own
-        settings = replace(self._network_settings(), n_jobs=jobs)
+        settings = replace(self._network_settings(X.shape[0]), n_jobs=jobs)
+        if tables:
+            settings = replace(settings, hidden=tables[0]["W1"].shape[1])
         networks = [RegressionNetwork(X.shape[1], self.dim, settings, rng) for _ in vectors]
         for network, table in zip(networks, tables or [], strict=False):
             network.adopt(table)
@@ -333,14 +337,15 @@ class DXML(Ranker):
         settings.check()
         return settings
 
-    def _network_settings(self) -> RegressionSettings:
+    def _network_settings(self, n_points: int) -> RegressionSettings:
         hidden, dropout, optimizer, decay = map(self._set, ("hidden", "dropout", "optimizer", "decay"))
+        hidden = hidden or (512 if n_points < FEW else 256)
         return RegressionSettings(hidden, self.relu, dropout, optimizer, decay, self.n_jobs)
 
     def _check_memory(self, X: csr_array, Y: csr_array) -> None:
         n_networks = self._members(X.shape[0])
         width = n_networks * self.dim
-        needed = n_networks * RegressionNetwork.bytes_needed(X.shape[1], self._network_settings())
+        needed = n_networks * RegressionNetwork.bytes_needed(X.shape[1], self._network_settings(X.shape[0]))
         needed += 4 * width * (2 * X.shape[0] + 2 * Y.shape[1])  # points under search, and label vectors
         needed += 24 * pairs_at_most(Y) if self.hierarchy is None else 0
         memory.require(needed, "DXML", "Lower hidden or n_networks, or use fewer features (max_features, min_df).")

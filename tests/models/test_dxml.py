@@ -282,3 +282,14 @@ def test_real_data_reaches_its_known_accuracy(shared_data: Callable[[str], Path]
     assert measured["P@1"] > 61.0
     assert measured["P@3"] > 37.5
     assert measured["PSP@5"] > 55.0
+
+
+def test_widths_chosen_by_the_number_of_points_stay_when_it_learns_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    monkeypatch.setattr("longtail.models.dxml.FEW", 50)
+    model = DXML(epochs=1, n_walks=2).fit(X[100:], Y[100:])
+    assert (len(model.networks_), model.networks_[0]["W1"].shape[1]) == (3, 256)
+    assert model.partial_fit(X[:20], Y[:20]).networks_[0]["W1"].shape[1] == 256
+    monkeypatch.undo()
+    model = DXML(epochs=1, n_walks=2).fit(X[100:], Y[100:])
+    assert (len(model.networks_), model.networks_[0]["W1"].shape[1]) == (6, 512)
