@@ -128,9 +128,9 @@ class DXML(Ranker):
     def __init__(
         self, dim: int = 100, hidden: int | None = None, relu: bool = True, weighted: bool = True,
         hierarchy: Any = None, n_walks: int | None = None, walk_length: int = 30, window: int = 2,
-        skip_gram: str = "kernel", whiten: bool = True, n_networks: int | None = None, epochs: int = 15, batch_size: int | None = None,
-        learning_rate: float | None = None, schedule: str = "linear", patience: int = 5, optimizer: str = "adam",
-        decay: float = 0.0, dropout: float = 0.0, keep: float = 0.65, idf: bool | None = None,
+        skip_gram: str = "kernel", whiten: bool = True, n_networks: int | None = None, epochs: int = 15,
+        batch_size: int | None = None, learning_rate: float | None = None, schedule: str = "linear", patience: int = 5,
+        optimizer: str = "adam", decay: float = 0.0, dropout: float = 0.0, keep: float = 0.65, idf: bool | None = None,
         n_neighbors: int | None = None, sharpness: float | None = None, feature_weight: float | None = None,
         label_weight: float | None = None, n_partitions: int | None = None, n_probe: int | None = None,
         recall: float = 0.98, validation_fraction: float = 0.2, refit: bool | None = None, cache: str | None = None,
