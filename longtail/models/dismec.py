@@ -2,23 +2,13 @@
 
 The label tree without inner nodes. Every label meets every point, so nothing is lost on a path; the price is training
 time that grows with points times labels. Small weights are dropped, which is what makes the model fit.
-
-Choice made here. The paper's C = 1 suits many points; with few, a stronger regulariser is often better, and there some
-costs are tried first and held-out points choose.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from scipy.sparse import csr_array
-
-from longtail.metrics import evaluate
 from longtail.models.label_tree import LabelTreeRanker
-from longtail.models.wrapper import hold_out
-from longtail.neural.held_out import FEW
-
-_SHARES = (1.0, 0.5, 0.25)  # of the usual cost
 
 
 class DiSMEC(LabelTreeRanker):
@@ -72,18 +62,3 @@ class DiSMEC(LabelTreeRanker):
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
-
-    def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
-        if self.cost is not None:
-            return float(self.cost)
-        usual = 10.0 if self.loss == "logistic" else 1.0
-        if X.shape[0] >= FEW:
-            return usual
-        (X, Y), held = hold_out(X, Y, 1 / 3, self.random_state) if validation is None else ((X, Y), validation)
-        if held[1].nnz == 0:  # no point can be spared
-            return usual
-        worth = {}
-        for share in _SHARES:
-            model = self.unfitted().set_params(cost=share * usual).fit(X, Y)
-            worth[share] = evaluate(held[1], model.predict(held[0], 5), train_Y=Y, ks=(5,))["nDCG@5"]
-        return usual * max(worth, key=lambda share: worth[share])

@@ -73,18 +73,21 @@ def test_threads_do_not_change_the_model() -> None:
     np.testing.assert_array_equal(one.predict(X).toarray(), two.predict(X).toarray())
 
 
-def test_dismec_chooses_its_cost_where_points_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", [Bonsai, DiSMEC])
+def test_the_cost_is_chosen_where_points_are_few(
+    kind: type[Bonsai | DiSMEC], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     X, Y, _ = toy()
-    model = DiSMEC().fit(X, Y)
+    model = kind().fit(X, Y)
     assert model.cost_ in (0.25, 0.5, 1.0)
     model.save(tmp_path / "m")
     assert longtail.load(tmp_path / "m").cost_ == model.cost_
-    assert DiSMEC(loss="logistic").fit(X, Y).cost_ in (2.5, 5.0, 10.0)
-    assert DiSMEC(cost=3.0).fit(X, Y).cost_ == 3.0
+    assert kind(loss="logistic").fit(X, Y).cost_ in (2.5, 5.0, 10.0)
+    assert kind(cost=3.0).fit(X, Y).cost_ == 3.0
     alone = csr_array(np.eye(5, dtype=np.float32))
-    assert DiSMEC().fit(alone, alone).cost_ == 1.0  # no point can be spared
-    monkeypatch.setattr("longtail.models.dismec.FEW", 10)
-    assert DiSMEC().fit(X, Y).cost_ == 1.0
+    assert kind().fit(alone, alone).cost_ == 1.0  # no point can be spared
+    monkeypatch.setattr("longtail.models.label_tree.FEW", 10)
+    assert kind().fit(X, Y).cost_ == 1.0
 
 
 def test_dismec_takes_the_cost_that_a_validation_part_likes_best() -> None:
