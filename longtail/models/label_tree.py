@@ -88,8 +88,8 @@ class LabelTreeRanker(Ranker):
         for share in _SHARES:
             trial = self.unfitted().set_params(cost=share * usual)
             trial.n_trees = 1
-            found = trial.fit(X, Y).predict(held[0], 5)
-            worth[share] = evaluate(held[1], found, train_Y=Y, ks=(5,))["nDCG@5"]
+            figures = evaluate(held[1], trial.fit(X, Y).predict(held[0], 5), train_Y=Y, ks=(5,))
+            worth[share] = figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
         return usual * max(worth, key=lambda share: worth[share])
 
     def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:
