@@ -16,7 +16,7 @@ def test_training_tells_its_stages_and_how_far_each_is() -> None:
     heard: list[tuple[str, float]] = []
     X, Y, _ = toy()
     with progress.listen(lambda stage, share: heard.append((stage, share))):
-        Bonsai(arity=4, max_leaf=3, n_trees=1).fit(X, Y)
+        Bonsai(arity=4, max_leaf=3, n_trees=1, cost=1.0).fit(X, Y)
     assert [stage for stage, share in heard if share == 0.0] == ["grouping labels", "training nodes"]
     shares = [share for stage, share in heard if stage == "training nodes"]
     assert shares == sorted(shares)

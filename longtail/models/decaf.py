@@ -33,7 +33,7 @@ from longtail.models.label_tree import LabelTreeRanker
 from longtail.models.parabel import Parabel
 from longtail.models.views import Views, weight
 from longtail.neural.ensemble import WIDTH, Ensemble
-from longtail.neural.held_out import hold_out_at_random, seen
+from longtail.neural.held_out import hold_out_at_random, labelled, seen
 from longtail.neural.loop import fingerprint
 from longtail.neural.mixing import Mix
 from longtail.neural.modules import Plan, Training, unit
@@ -217,7 +217,7 @@ class DECAF(Ranker):
         training = Training(
             X, rows, Y_seen[rows], None if text is None else text[labels],
             label_vectors(X_rows, Y_seen[rows], 256, self.n_jobs) if clustered else None,
-            _labelled(held), listed, plan, identity,
+            held and labelled(*held), listed, plan, identity,
         )  # fmt: skip
         surrogate = training.surrogate()
         trained = [training.ranker(number, surrogate) for number in range(settings["instances"])]
@@ -304,13 +304,6 @@ class DECAF(Ranker):
         self.ensemble_ = Ensemble.restored(facts["ensemble"], arrays, self.n_labels_)
         self.views_ = Views.restored(facts["views"], arrays, parts)
 
-
-def _labelled(held: tuple[csr_array, csr_array] | None) -> tuple[csr_array, csr_array] | None:
-    """Points that have a label left; None where there are none."""
-    if held is None:
-        return None
-    some = np.flatnonzero(np.diff(held[1].indptr))
-    return (held[0][some], held[1][some]) if len(some) else None
 
 
 def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:

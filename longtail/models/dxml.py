@@ -29,7 +29,7 @@ from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import looks_binary, rarity
-from longtail.neural.held_out import FEW, hold_out, trains_again
+from longtail.neural.held_out import FEW, hold_out, labelled, trains_again
 from longtail.neural.loop import LoopSettings, fingerprint, train
 from longtail.neural.neighbours import GRID, Neighbours
 from longtail.neural.optimizers import KINDS
@@ -136,14 +136,12 @@ class DXML(Ranker):
         recall: float = 0.98, validation_fraction: float = 0.2, refit: bool | None = None, cache: str | None = None,
         checkpoint: str | None = None, preset: str | None = None, n_jobs: int | None = None, random_state: int = 0,
     ) -> None:  # fmt: skip
-        self.dim = dim
-        self.hidden = hidden
+        self.dim, self.hidden = dim, hidden
         self.relu = relu
         self.weighted = weighted
         self.hierarchy = hierarchy
         self.n_walks = n_walks
-        self.walk_length = walk_length
-        self.window = window
+        self.walk_length, self.window = walk_length, window
         self.skip_gram = skip_gram
         self.whiten = whiten
         self.n_networks = n_networks
@@ -159,10 +157,8 @@ class DXML(Ranker):
         self.idf = idf
         self.n_neighbors = n_neighbors
         self.sharpness = sharpness
-        self.feature_weight = feature_weight
-        self.label_weight = label_weight
-        self.n_partitions = n_partitions
-        self.n_probe = n_probe
+        self.feature_weight, self.label_weight = feature_weight, label_weight
+        self.n_partitions, self.n_probe = n_partitions, n_probe
         self.recall = recall
         self.validation_fraction = validation_fraction
         self.refit = refit
@@ -213,7 +209,7 @@ class DXML(Ranker):
         self.label_vectors_ = raw[0]
         vectors = [whitened(part) for part in raw] if self._set("whiten") else raw
         rows, held = hold_out(X, Y, validation, self.validation_fraction, self.random_state)
-        held = held and _with_labels(*held)
+        held = held and labelled(*held)
         self.history_ = self._train(X, rows, Y[rows], vectors, held, loop, identity)
         self.neighbours_ = self._settle(X[rows], Y[rows], vectors, held)
         if validation is not None or held is None:
@@ -252,7 +248,7 @@ class DXML(Ranker):
                 f"Y has {Y.shape[1]} labels, but the model knows {self.n_labels_}",
                 remedy="Keep the old columns in their places and append new ones",
             )
-        X, Y = _with_labels(X, Y) or (X[:0], Y[:0])
+        X, Y = labelled(X, Y) or (X[:0], Y[:0])
         if Y.shape[1] > self.n_labels_:
             fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
             means = unit(fresh @ self._embed(X))
@@ -402,9 +398,3 @@ class DXML(Ranker):
         self.label_vectors_, self.idf_ = arrays["near_labels"], arrays.get("idf")
         edges = tuple(arrays[f"edges_{name}"] for name in ("data", "indices", "indptr"))
         self.edges_ = csr_array(edges, shape=(self.n_labels_, self.n_labels_))
-
-
-def _with_labels(X: csr_array, Y: csr_array) -> tuple[csr_array, csr_array] | None:
-    """The points that have labels; None if none has."""
-    some = np.flatnonzero(np.diff(Y.indptr))
-    return (X[some], Y[some]) if len(some) else None

@@ -52,7 +52,7 @@ class LabelTreeRanker(Ranker):
                 raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
         for name in ("cost", "tolerance"):
             value = getattr(self, name)
-            if not (value is None and self._defaults()[name] is None) and not value > 0:
+            if not (value is None and name == "cost") and not value > 0:
                 raise SettingsError(f"{name} is {value!r}; give a number above 0")
         if self.threshold < 0:
             raise SettingsError(f"threshold is {self.threshold!r}; give 0 or a number above it")
@@ -85,11 +85,13 @@ class LabelTreeRanker(Ranker):
         if held[1].nnz == 0:  # no point can be spared
             return usual
         worth = {}
-        for share in _SHARES:
-            trial = self.unfitted().set_params(cost=share * usual)
-            trial.n_trees = 1
-            figures = evaluate(held[1], trial.fit(X, Y).predict(held[0], 5), train_Y=Y, ks=(5,))
-            worth[share] = figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
+        with progress.stage("choosing the cost") as done:
+            for share in _SHARES:
+                trial = self.unfitted()
+                trial.cost, trial.n_trees = share * usual, 1
+                figures = evaluate(held[1], trial.fit(X, Y).predict(held[0], 5), train_Y=Y, ks=(5,))
+                worth[share] = figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
+                done(1 / len(_SHARES))
         return usual * max(worth, key=lambda share: worth[share])
 
     def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:

@@ -53,7 +53,11 @@ def measurable(held: Pair | None, labels: np.ndarray) -> Pair | None:
     """The validation part over the labels seen in training; None where nothing is left to measure."""
     if held is None:
         return None
-    X, Y = held[0], seen(held[1], labels)
+    return labelled(held[0], seen(held[1], labels))
+
+
+def labelled(X: csr_array, Y: csr_array) -> Pair | None:
+    """The points that have labels; None if none has."""
     some = np.flatnonzero(np.diff(Y.indptr))
     return (X[some], Y[some]) if len(some) else None
 
