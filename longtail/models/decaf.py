@@ -305,7 +305,6 @@ class DECAF(Ranker):
         self.views_ = Views.restored(facts["views"], arrays, parts)
 
 
-
 def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:
     """Suggestions as positions among `labels`, a row a point, -1 where there are fewer."""
     place = np.full(suggested.shape[1], -1, np.int32)
