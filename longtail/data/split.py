@@ -10,6 +10,8 @@ from scipy.sparse import csr_array
 from longtail.errors import SettingsError
 from longtail.kernels.split import hold_out
 
+FEW = 20_000  # points; with fewer, to train again or to try settings first is cheap, and each point counts
+
 
 def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Hold out points at random, but never the last training point of a label.

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
+from longtail.data.split import FEW
 from longtail.errors import LongtailError, SettingsError
 from longtail.models.base import Arrays, Ranker
 from longtail.models.blend import Blend, LabelSide, Part, alone_on, best_of, hold_out, known
@@ -72,7 +73,7 @@ def _few_features(facts: Facts) -> str | None:
 
 
 def _few_points(facts: Facts) -> str | None:
-    return "it is for few points" if facts.n_points > 20_000 else None
+    return "it is for few points" if facts.n_points >= FEW else None
 
 
 CANDIDATES = {  # in the order of trying: the surest first

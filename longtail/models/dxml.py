@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.data.split import FEW
 from longtail.engine import memory
 from longtail.errors import DataError, SettingsError
 from longtail.index import make_index
@@ -29,7 +30,7 @@ from longtail.labels.deepwalk import WalkSettings, label_vectors, unit, whitened
 from longtail.labels.graph import cooccurrence_graph, edge_graph, pairs_at_most, strongest, widened
 from longtail.models.base import Arrays, Ranker, check_features, check_labels
 from longtail.neural.batch import looks_binary, rarity
-from longtail.neural.held_out import FEW, hold_out, labelled, trains_again
+from longtail.neural.held_out import hold_out, labelled, trains_again
 from longtail.neural.loop import LoopSettings, fingerprint, train
 from longtail.neural.neighbours import GRID, Neighbours
 from longtail.neural.optimizers import KINDS
@@ -162,8 +163,7 @@ class DXML(Ranker):
         self.recall = recall
         self.validation_fraction = validation_fraction
         self.refit = refit
-        self.cache = cache
-        self.checkpoint = checkpoint
+        self.cache, self.checkpoint = cache, checkpoint
         self.preset = preset
         self.n_jobs = n_jobs
         self.random_state = random_state

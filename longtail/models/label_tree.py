@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
+from longtail.data.split import FEW
 from longtail.errors import SettingsError
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest
@@ -19,7 +20,6 @@ from longtail.linear.train import SolverSettings, train
 from longtail.metrics import evaluate
 from longtail.models.base import Arrays, Ranker
 from longtail.models.wrapper import hold_out
-from longtail.neural.held_out import FEW
 
 _SHARES = (1.0, 0.5, 0.25)  # of the usual cost, to be tried
 

@@ -12,12 +12,11 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.index import from_arrays, make_index
-from longtail.neural.instance import Arrays, Instance
+from longtail.neural.instance import ONE_BY_ONE, Arrays, Instance
 from longtail.neural.network import Network, encode_all
 from longtail.neural.search import queries, with_bias
 
 _DEPTH = 20  # labels of which an approximate index is to find all but a few
-_FEW = 2048  # labels that are searched one by one in a mix
 
 
 @dataclass
@@ -70,7 +69,7 @@ def answering(network: Network, slope: float, sample: csr_array | None, seed: in
     tables, settings = network.scorer(), network.settings
     vectors, scale = with_bias(tables["labels"], tables["label_bias"])
     encoder = SumEncoder(tables["tokens"], tables["bias"], settings.relu, settings.normalize, scale, slope)
-    if sample is None or (mixed and len(vectors) <= _FEW):
+    if sample is None or (mixed and len(vectors) <= ONE_BY_ONE):
         index = make_index(vectors, "ip", "exact")
     else:
         kind = "auto"

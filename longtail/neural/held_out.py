@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.split import split
+from longtail.data.split import FEW, split
 
 Pair = tuple[csr_array, csr_array]
 
 _MOST = 2000  # points held out: more cost training points and measure hardly better
-FEW = 20_000  # points; with fewer, training again on all of them is cheap, and each one counts
 
 
 def hold_out(

@@ -19,6 +19,7 @@ from longtail.neural.text_network import TextNetwork
 
 Arrays = dict[str, np.ndarray]
 Encoded = tuple[np.ndarray, np.ndarray]
+ONE_BY_ONE = 2048  # labels that are searched one by one; more, in partitions
 
 
 class PointEncoder(Protocol):

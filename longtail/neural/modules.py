@@ -20,7 +20,7 @@ from longtail.index import Index, make_index
 from longtail.kernels import shortlist as kernels
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
-from longtail.neural.instance import Instance, TextEncoder
+from longtail.neural.instance import ONE_BY_ONE, Instance, TextEncoder
 from longtail.neural.loop import LoopSettings, train
 from longtail.neural.network import encode_all
 from longtail.neural.shortlists import ShortlistSampler
@@ -32,7 +32,6 @@ _RECALL = 0.85  # share of training positives that an opened cluster must hold (
 _LISTED = 400  # labels of a point's shortlist at most
 _SAMPLE = 2000
 _LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
-_FEW = 2048  # labels that are searched one by one
 _ABSORBED = 3  # passes over the held-out points in the end
 
 
@@ -167,7 +166,7 @@ class Training:
             queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
             asked = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
             asked["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
-            few = exact or len(labels) <= _FEW
+            few = exact or len(labels) <= ONE_BY_ONE
             index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **asked)
         return Instance(
             encoder, TextEncoder.of(network), labels, index, ranking.guide, ranking.clusters, ranking.cluster_of,
