@@ -133,17 +133,28 @@ def _insert(items, values, n, k, item, value):
     return n
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _least_margin(ratio, slope):
+    """The margin under which a chance is below `ratio`; a little less, against rounding."""
+    if ratio <= 0.0 or ratio >= 1.0:
+        return np.float32(-np.inf)
+    return np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
+
+
 @njit(cache=True, nogil=True)
 def search_tree(
     x_idx, x_val, scale, begin, end, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels, width, keep, slope,
-    scores, items, chances,
+    least, share, scores, groups, group_chance, best, best_chance, met, found, n_found,
 ):  # fmt: skip
-    """One point through one tree. Its `keep` best labels go to items and chances, in order; returns how many there are.
+    """One point through one tree. Its `keep` best labels go to best and best_chance, in order.
 
-    With keep = 0 all labels that the beam reaches are given, in no order. A child's chance is at most its parent's, so
-    groups are opened from the most to the least likely, and no more are once the worst label kept beats the next group.
-    A node's margin is `steps` times the sum of its values, plus its bias.
-    scores : scratch, one a node. items, chances : scratch for the candidates of one level.
+    A child's chance is at most its parent's, so groups are opened from the most to the least likely, and no more are
+    once the worst label kept beats the next group. A node's margin is `steps` times the sum of its values, plus its
+    bias. Of several trees, a label can only be among the best of all if one tree gives it at least a `share` of
+    `least`, a chance that the last of these best has at the least: such labels are marked in met and added to found.
+
+    scores : scratch, one a node. groups, group_chance : the groups of labels that the beam reaches, for `chance_of`.
+    Returns how many groups, labels in best, and labels in found there are.
     """
     depth = level_ptr.shape[0] - 1
     work = bias.shape[0] >> 3
@@ -153,8 +164,6 @@ def search_tree(
     if whole:
         scores[: bias.shape[0]] = 0.0
         _whole_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, scores)
-    groups = np.empty(width, np.int32)
-    group_chance = np.empty(width, np.float64)
     groups[0] = 0
     group_chance[0] = 1.0
     n_groups = 1
@@ -164,54 +173,75 @@ def search_tree(
         most = keep if last_level else width
         n = 0
         for g in range(n_groups):
-            if n == most and n > 0 and group_chance[g] < chances[n - 1]:
+            bar = best_chance[n - 1] if n == most else 0.0
+            if last_level:
+                bar = max(bar, least) * share
+            if group_chance[g] < bar and (whole or not last_level or share == 1.0):
                 break
             first, last = child_ptr[groups[g]], child_ptr[groups[g] + 1]
             if not whole:
                 for node in range(first, last):
                     scores[node] = 0.0
                 _masked_rows(x_idx, x_val, scale, begin, end, ptr, nodes, values, first, last, scores)
-            floor = np.float32(-np.inf)
+            if group_chance[g] < bar:
+                continue
+            floor = _least_margin(bar / group_chance[g], slope)
             for node in range(first, last):
                 margin = steps[node] * scores[node] + bias[node]
                 if margin < floor:
                     continue
                 chance = group_chance[g] * _chance(slope * margin)
-                item = labels[node - level_ptr[level]] if last_level else node
-                if most == 0:
-                    items[n] = item
-                    chances[n] = chance
-                    n += 1
-                    continue
-                n = _insert(items, chances, n, most, item, chance)
-                if n == most:  # the margin under which a sibling cannot come in; a little less, against rounding
-                    ratio = chances[n - 1] / group_chance[g]
-                    if ratio < 1.0:
-                        floor = np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
+                item = node
+                if last_level:
+                    item = labels[node - level_ptr[level]]
+                    if share < 1.0 and not met[item]:
+                        met[item] = True
+                        found[n_found] = item
+                        n_found += 1
+                n = _insert(best, best_chance, n, most, item, chance)
+                if n == most:
+                    bar = best_chance[n - 1]
+                    if last_level:
+                        bar = max(bar, least) * share
+                    floor = _least_margin(bar / group_chance[g], slope)
         if not last_level:
             n_groups = n
             for g in range(n):
-                groups[g] = items[g] + 1  # node n is group n + 1
-                group_chance[g] = chances[g]
-    return n
+                groups[g] = best[g] + 1  # node n is group n + 1
+                group_chance[g] = best_chance[g]
+    return n_groups, n, n_found
+
+
+@njit(cache=True, nogil=True)
+def chance_of(node, steps, bias, child_ptr, slope, scores, groups, group_chance, n_groups):
+    """The chance of a label in a tree that was searched, by its node; 0 where the beam did not reach it."""
+    for g in range(n_groups):
+        if child_ptr[groups[g]] <= node < child_ptr[groups[g] + 1]:
+            return group_chance[g] * _chance(slope * (steps[node] * scores[node] + bias[node]))
+    return 0.0
 
 
 @njit(cache=True, nogil=True)
 def search(
     x_ptr, x_idx, x_val, first, last, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
-    node_at, group_at, level_at, label_at, width, slope, unit, k,
-    scores, items, chances, total, out_labels, out_scores, out_n,
+    node_at, group_at, level_at, label_at, node_of, width, slope, unit, k,
+    scores, found, chances, met, out_labels, out_scores, out_n,
 ):  # fmt: skip
     """Rows first..last of a batch through all trees; a label's score is the mean of its chances over the trees.
 
     ptr (T, D + 1) gives each tree's rows; `*_at` (T + 1,) say where each tree's nodes, groups, levels and labels
-    begin in the arrays that hold all trees. A node's chance is the logistic function of `slope` times its margin:
-    unlike the squared-hinge transform it has no ties. On held-out points the two differ by some tenths either way,
-    with more gains than losses at 5 labels and on rare ones.
-    unit : scale points to length 1. total : scratch of L zeros, zeros again at the end.
+    begin in the arrays that hold all trees; node_of (T, L) gives the node of a label in each tree, -1 for none. A
+    node's chance is the logistic function of `slope` times its margin: unlike the squared-hinge transform it has no
+    ties. On held-out points the two differ by some tenths either way, with more gains than losses at 5 labels and on
+    rare ones.
+    unit : scale points to length 1. scores (T, nodes), found, chances : scratch. met : scratch of L times false, false
+    again at the end.
     """
     n_trees = ptr.shape[0]
     tiny, most = 1e-30, 1.0 - 2.0**-23
+    size = max(width, k)
+    groups, group_chance = np.empty((n_trees, width), np.int32), np.empty((n_trees, width), np.float64)
+    best, best_chance, n_groups = np.empty(size, np.int32), np.empty(size, np.float64), np.empty(n_trees, np.int64)
     for row in range(first, last):
         begin, end = x_ptr[row], x_ptr[row + 1]
         scale = np.float32(1.0)
@@ -221,43 +251,45 @@ def search(
                 square += x_val[p] * x_val[p]
             if square > 0:
                 scale = np.float32(1.0) / np.sqrt(square)
-        touched = 0
+        n, n_found, least = 0, 0, 0.0
         for t in range(n_trees):
-            n = search_tree(
+            n_groups[t], n, n_found = search_tree(
                 x_idx, x_val, scale, begin, end, ptr[t], nodes, values,
                 steps[node_at[t] : node_at[t + 1]], bias[node_at[t] : node_at[t + 1]],
                 child_ptr[group_at[t] : group_at[t + 1]], level_ptr[level_at[t] : level_at[t + 1]],
-                labels[label_at[t] : label_at[t + 1]], width, k if n_trees == 1 else 0, slope,
-                scores, items[touched:], chances[touched:],
+                labels[label_at[t] : label_at[t + 1]], width, k, slope, least, 1.0 / n_trees,
+                scores[t], groups[t], group_chance[t], best, best_chance, met, found, n_found,
             )  # fmt: skip
-            if n_trees == 1:
-                touched = n
-                break
-            kept = touched
-            for a in range(touched, touched + n):
-                label = items[a]
-                if total[label] == 0.0:
-                    items[kept] = label
-                    kept += 1
-                total[label] += chances[a] + 1e-300  # never zero: that marks a label not met yet
-            touched = kept
-        if n_trees > 1:
-            for a in range(touched):
-                chances[a] = total[items[a]] / n_trees
-                total[items[a]] = 0.0
-            touched = _keep_best(items, chances, touched, k)
-            _sort_descending(items, chances, touched)
+            if n == k:
+                least = max(least, best_chance[n - 1])
+        if n_trees == 1:
+            found[:n] = best[:n]
+            chances[:n] = best_chance[:n]
+        else:
+            for a in range(n_found):
+                label, total = found[a], 0.0
+                met[label] = False
+                for t in range(n_trees):
+                    total += chance_of(
+                        node_of[t, label], steps[node_at[t] : node_at[t + 1]], bias[node_at[t] : node_at[t + 1]],
+                        child_ptr[group_at[t] : group_at[t + 1]], slope, scores[t], groups[t], group_chance[t],
+                        n_groups[t],
+                    )  # fmt: skip
+                chances[a] = total / n_trees
+            n = _keep_best(found, chances, n_found, k)
+            _sort_descending(found, chances, n)
         at = row - first
-        out_n[at] = touched
-        for a in range(touched):
-            out_labels[at, a] = items[a]
+        out_n[at] = n
+        for a in range(n):
+            out_labels[at, a] = found[a]
             out_scores[at, a] = min(max(chances[a], tiny), most)
 
 
 @njit(cache=True, nogil=True)
 def search_point(
     x_idx, x_val, n_features, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
-    node_at, group_at, level_at, label_at, width, slope, unit, k, scores, items, chances, total, out_labels, out_scores,
+    node_at, group_at, level_at, label_at, node_of, width, slope, unit, k, scores, found, chances, met,
+    out_labels, out_scores,
 ):  # fmt: skip
     """One point through all trees; returns how many labels, or -1 where the point has a feature that cannot be."""
     for p in range(x_idx.shape[0]):
@@ -269,7 +301,7 @@ def search_point(
     count = np.empty(1, np.int32)
     search(
         x_ptr, x_idx, x_val, 0, 1, ptr, nodes, values, steps, bias, child_ptr, level_ptr, labels,
-        node_at, group_at, level_at, label_at, width, slope, unit, k,
-        scores, items, chances, total, out_labels, out_scores, count,
+        node_at, group_at, level_at, label_at, node_of, width, slope, unit, k,
+        scores, found, chances, met, out_labels, out_scores, count,
     )  # fmt: skip
     return count[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -52,6 +53,18 @@ class Forest(FlatArrays):
             label_at=_starts([len(t.labels) for t in trees]),
         )
 
+    @cached_property
+    def node_of(self) -> np.ndarray:
+        """The node of each label in each tree, (T, L); -1 where a tree has no such label."""
+        n_trees = len(self.ptr)
+        if n_trees == 1:  # not asked for
+            return np.empty((1, 0), np.int32)
+        nodes = np.full((n_trees, int(self.labels.max(initial=-1)) + 1), -1, np.int32)
+        for t in range(n_trees):
+            labels = self.labels[self.label_at[t] : self.label_at[t + 1]]
+            nodes[t, labels] = self.level_ptr[self.level_at[t + 1] - 2] + np.arange(len(labels))
+        return nodes
+
     def _most_candidates(self, width: int) -> int:
         """The most candidates a point can have over all trees with a beam of `width`."""
         total = 0
@@ -73,10 +86,10 @@ class Forest(FlatArrays):
             nodes = int(np.diff(self.node_at).max())
             self._scratch.key = key
             self._scratch.buffers = (
-                np.empty(nodes, np.float32),
+                np.empty((len(self.ptr), nodes), np.float32),
                 np.empty(candidates, np.int32),
                 np.empty(candidates, np.float64),
-                np.zeros(n_labels, np.float64),
+                np.zeros(n_labels, np.bool_),
             )
         return self._scratch.buffers
 
@@ -91,7 +104,7 @@ class Forest(FlatArrays):
         beam.search(
             x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.scale, self.bias,
             self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
-            width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
+            self.node_of, width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
         )  # fmt: skip
         return labels, scores, counts
 
@@ -103,7 +116,7 @@ class Forest(FlatArrays):
         count = beam.search_point(
             x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.scale, self.bias,
             self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
-            width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
+            self.node_of, width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
         )  # fmt: skip
         return None if count < 0 else (labels[0, :count], scores[0, :count])
 
