@@ -20,7 +20,7 @@ SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # margin to log-odds, by the l
 class Forest(FlatArrays):
     """All trees of a model. ``*_at`` say where each tree begins in the arrays that hold all of them."""
 
-    ptr: np.ndarray  # (T, D + 1) rows of the features, in nodes and values
+    ptr: np.ndarray  # (T, 2 D + 1) rows of the features in nodes and values: inner nodes, then labels
     nodes: np.ndarray
     values: np.ndarray  # int8 or float32
     scale: np.ndarray  # a node's margin is scale * (sum of its values) + bias
@@ -37,7 +37,8 @@ class Forest(FlatArrays):
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
         """Lay trained trees out side by side."""
         starts = np.concatenate([[0], np.cumsum([len(w.nodes) for w in weights])])
-        ptr = np.stack([w.ptr + start for w, start in zip(weights, starts[:-1], strict=True)])
+        rows = zip(trees, weights, starts[:-1], strict=True)
+        ptr = np.stack([_rows(tree, w) + start for tree, w, start in rows])
         return cls(
             ptr=ptr.astype(np.int32 if starts[-1] < 2**31 else np.int64),
             nodes=np.concatenate([w.nodes for w in weights]),
@@ -89,7 +90,7 @@ class Forest(FlatArrays):
                 np.empty((len(self.ptr), nodes), np.float32),
                 np.empty(candidates, np.int32),
                 np.empty(candidates, np.float64),
-                np.zeros(n_labels, np.bool_),
+                np.zeros(n_labels, np.int32),
             )
         return self._scratch.buffers
 
@@ -114,7 +115,7 @@ class Forest(FlatArrays):
         """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         count = beam.search_point(
-            x_idx, x_val, self.ptr.shape[1] - 1, self.ptr, self.nodes, self.values, self.scale, self.bias,
+            x_idx, x_val, self.ptr.shape[1] // 2, self.ptr, self.nodes, self.values, self.scale, self.bias,
             self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
             self.node_of, width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
         )  # fmt: skip
@@ -141,6 +142,15 @@ class Forest(FlatArrays):
             return csr_array((scores.ravel(), labels.ravel(), indptr), shape=(n, n_labels))
         filled = np.arange(k) < counts[:, None]
         return csr_array((scores[filled], labels[filled], indptr), shape=(n, n_labels))
+
+
+def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
+    """Where the rows of each feature begin, that of inner nodes and that of labels, (2 D + 1,)."""
+    ptr = np.empty(2 * len(weights.ptr) - 1, np.int64)
+    ptr[::2] = weights.ptr
+    inner = np.concatenate([[0], np.cumsum(weights.nodes < tree.level_ptr[-2])])
+    ptr[1::2] = ptr[:-1:2] + inner[weights.ptr[1:]] - inner[weights.ptr[:-1]]
+    return ptr
 
 
 def _starts(sizes: list[int]) -> np.ndarray:

@@ -64,7 +64,7 @@ def test_norms_are_those_of_the_labels_weights(dtype: str) -> None:
     forest = model.forest_
     dense = np.zeros((X.shape[1], len(forest.bias)))
     for f in range(X.shape[1]):
-        span = slice(forest.ptr[0, f], forest.ptr[0, f + 1])
+        span = slice(forest.ptr[0, 2 * f], forest.ptr[0, 2 * f + 2])
         dense[f, forest.nodes[span]] = forest.values[span] * forest.scale[forest.nodes[span]]
     expected = np.full(L, np.nan)
     expected[forest.labels] = np.linalg.norm(dense, axis=0)[-len(forest.labels) :]

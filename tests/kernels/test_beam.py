@@ -43,13 +43,13 @@ def test_masked_products_equal_whole_ones(model, monkeypatch) -> None:  # type: 
             monkeypatch.setattr(beam, "_BISECTION", bisection)
             groups, group_chance = np.empty(3, np.int32), np.empty(3)
             best, best_chance = np.empty(3, np.int32), np.empty(3)
-            _, n, _ = beam.search_tree.py_func(
+            _, _, n, _ = beam.search_tree.py_func(
                 X.indices[span], X.data[span], np.float32(1), 0, span.stop - span.start, forest.ptr[0],
                 forest.nodes, forest.values, forest.scale[: forest.node_at[1]], forest.bias[: forest.node_at[1]],
                 forest.child_ptr[: forest.group_at[1]], forest.level_ptr[: forest.level_at[1]],
                 forest.labels[: forest.label_at[1]], 3, 2, np.float32(4), 0.0, 1.0,
                 np.full(int(forest.node_at[1]), np.nan, np.float32), groups, group_chance, best, best_chance,
-                np.zeros(Y.shape[1], np.bool_), np.empty(0, np.int32), 0,
+                np.zeros(Y.shape[1], np.int32), np.empty(0, np.int32), np.empty(0), 0,
             )  # fmt: skip
             found.append((best[:n].tolist(), best_chance[:n].tolist()))
         assert found[0] == found[1]

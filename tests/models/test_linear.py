@@ -115,7 +115,7 @@ def test_a_wide_beam_equals_the_exhaustive_product_of_chances() -> None:
     forest, scores = model.forest_, model.predict(X, 24).toarray()
     dense = np.zeros((X.shape[1], len(forest.bias)))
     for f in range(X.shape[1]):
-        span = slice(forest.ptr[0, f], forest.ptr[0, f + 1])
+        span = slice(forest.ptr[0, 2 * f], forest.ptr[0, 2 * f + 2])
         dense[f, forest.nodes[span]] = forest.values[span] * forest.scale[forest.nodes[span]]
     chance = 1 / (1 + np.exp(-4 * (X @ dense + forest.bias)))  # (N, nodes)
     group = np.repeat(np.arange(len(forest.child_ptr) - 1), np.diff(forest.child_ptr))
