@@ -40,6 +40,7 @@ from longtail.neural.modules import Plan, Training, unit
 from longtail.neural.presets import make_plan, resolve
 from longtail.neural.text_network import TextNetwork
 
+_HELD = 5000  # points held out at most: the mix learns from them, and more of them pay until training misses them
 _LISTED = 24  # labels of a training point that the linear view lists, to draw hard negatives from
 
 
@@ -94,8 +95,8 @@ class DECAF(Ranker):
     batch_size, learning_rate, schedule, patience
         See :class:`longtail.neural.loop.LoopSettings`. By default a batch is about a hundredth of the points, from 32
         to 512.
-    validation_fraction : float
-        Share of points held out for mixing and early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a
+    validation_fraction : float, optional
+        Share of points held out for mixing and early stopping, 5,000 at most; 0 for none. Unused where `fit` is given a
         validation part.
     dtype : {"float32", "int8"}
         How token vectors and classifiers are kept; int8 is a quarter of the size.
@@ -145,7 +146,7 @@ class DECAF(Ranker):
         learning_rate: float | None = None,
         schedule: str | None = None,
         patience: int = 3,
-        validation_fraction: float = 0.05,
+        validation_fraction: float | None = None,
         dtype: str = "float32",
         checkpoint: str | None = None,
         n_jobs: int | None = None,
@@ -193,7 +194,8 @@ class DECAF(Ranker):
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}
             identity = fingerprint(params, X, Y, Z, *(validation or ()))
-        rows, spare = hold_out_at_random(Y, validation, self.validation_fraction, self.random_state)
+        fraction = settings["validation_fraction"]
+        rows, spare = hold_out_at_random(Y, validation, fraction, self.random_state, _HELD)
         everything = np.concatenate([rows, spare]) if settings["mix"] else rows  # without a mix, spare points stay so
         counts = np.bincount(Y[everything].indices, minlength=Y.shape[1])
         labels = np.flatnonzero(counts).astype(np.int32)

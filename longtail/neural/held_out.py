@@ -25,14 +25,14 @@ def hold_out(
 
 
 def hold_out_at_random(
-    Y: csr_array, validation: Pair | None, fraction: float, seed: int
+    Y: csr_array, validation: Pair | None, fraction: float, seed: int, most: int = _MOST
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows held out, none where a validation part is given.
+    """Rows to train on and rows held out, `most` at most; none of these where a validation part is given.
 
     Held-out points have rare labels as often as new points have, even labels that are then without a training point.
     """
     some = np.flatnonzero(np.diff(Y.indptr))
-    n = 0 if validation is not None else int(min(fraction * len(some), _MOST, len(some) - 1))
+    n = 0 if validation is not None else int(min(fraction * len(some), most, len(some) - 1))
     order = np.random.default_rng(seed).permutation(some)
     return np.sort(order[n:]), np.sort(order[:n])
 

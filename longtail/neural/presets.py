@@ -13,16 +13,18 @@ from longtail.neural.text_network import FORMS, TextNetworkSettings
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
-        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 1, "neighbours": 32, "matches": 50, "mix": True,
+        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "neighbours": 32, "matches": 50, "mix": True,
         "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.1, "forget": 0.1, "drop": 0.1,
         "keep": 1.0, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
         "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.03, "schedule": "linear",
+        "validation_fraction": 0.1,
     },
     "paper": {
         "dim": 300, "instances": 3, "shortlist": "clusters", "n_trees": 0, "neighbours": 0, "matches": 0,
         "mix": False, "shared": False, "candidates": 8192, "n_hard": 100, "correction": 0.0, "forget": 0.0,
         "drop": 0.2, "keep": 1.0, "prior": False, "spectral": True, "spread": 1.0, "block_rate": 1.0, "epochs": 10,
         "surrogate_epochs": 20, "batch_size": 255, "learning_rate": 0.008, "schedule": "halved",
+        "validation_fraction": 0.05,
     },
 }  # fmt: skip
 _WORDS: dict[str, tuple[str, ...]] = {
