@@ -216,10 +216,11 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--data-root", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     options = parser.parse_args()
-    parts, known = options.parts.split(","), results.load("decaf") or {"rows": {}}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
+    parts = options.parts.split(",")
 
     def keep(name: str, row: Row) -> None:
+        known = results.load("decaf") or {"rows": {}}  # afresh, since another run may have added rows
+        known |= {"machine": machine.facts(), "versions": machine.versions()}
         known["rows"][name] = row | {"date": datetime.now(UTC).date().isoformat()}
         results.save("decaf", known)
         print(name, {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
