@@ -42,7 +42,7 @@ class Mix:
     weights: np.ndarray
     alone: np.ndarray
     trees: Chances | None = None
-    share: float = 0.5
+    share: float = 0.7  # more than a half was better on held-out points of two data sets
 
     @classmethod
     def start(cls, n_views: int, shared: bool) -> Mix:
