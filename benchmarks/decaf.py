@@ -44,6 +44,10 @@ from longtail.neural.instance import Instance
 from longtail.neural.mixing import Mix
 from longtail.neural.text_learner import Encoder
 
+_SMALL = {
+    "preset": "paper", "instances": 1, "dim": 128, "batch_size": 512, "n_clusters": 1024, "epochs": 4,
+    "surrogate_epochs": 4,
+}  # fmt: skip
 VARIANTS = {  # name: (model, whether it sees label text)
     "default": ("decaf", True),
     "no-text": ("decaf", False),
@@ -52,14 +56,18 @@ VARIANTS = {  # name: (model, whether it sees label text)
     "no-mix": ("decaf(n_trees=0, mix=False)", True),
     "int8": ("decaf(dtype='int8')", True),
     "paper": ("decaf(preset='paper')", True),
-    "paper-one": ("decaf(preset='paper', instances=1)", True),
-    "paper-lite": ("decaf(preset='paper', instances=1, lite=True)", True),
-    "paper-few-clusters": ("decaf(preset='paper', instances=1, n_clusters=256)", True),
-    "paper-no-init": ("decaf(preset='paper', instances=1, init='random')", True),
-    "paper-z1": ("decaf(preset='paper', instances=1, classifier='text')", True),
-    "paper-z2": ("decaf(preset='paper', instances=1, classifier='refinement')", True),
-    "paper-hnsw": ("decaf(preset='paper', instances=1, shortlist='hnsw')", True),
-    "paper-tree": ("decaf(preset='paper', instances=1, shortlist='tree')", True),
+} | {  # Tables 5 and 6: the paper's four modules, made small so that three seeds of each are a matter of minutes
+    f"parts{name}": (f"decaf({', '.join(f'{key}={value}' for key, value in (_SMALL | setting).items())})", True)
+    for name, setting in {
+        "": {},
+        "-lite": {"lite": True},
+        "-few-clusters": {"n_clusters": 128},
+        "-no-init": {"init": "random"},
+        "-z1": {"classifier": "text"},
+        "-z2": {"classifier": "refinement"},
+        "-hnsw": {"shortlist": "hnsw"},
+        "-tree": {"shortlist": "tree"},
+    }.items()
 }
 PARTS = ("accuracy", "zero-shot", "scaling", "latency")
 SIZES = (16_000, 64_000, 256_000, 1_000_000)
