@@ -93,6 +93,16 @@ def _first_at_least(nodes, lo, hi, wanted):
 
 
 @njit(cache=True, nogil=True)
+def split_rows(ptr, nodes, inner, rows):
+    """Where the two rows of each feature begin, (2 D + 1,): nodes below `inner`, and the others."""
+    n_features = ptr.shape[0] - 1
+    for f in range(n_features):
+        rows[2 * f] = ptr[f]
+        rows[2 * f + 1] = _first_at_least(nodes, ptr[f], ptr[f + 1], inner)
+    rows[2 * n_features] = ptr[n_features]
+
+
+@njit(cache=True, nogil=True)
 def _whole_rows(x_idx, x_val, scale, begin, end, part, ptr, nodes, values, scores):
     """Products of all inner nodes (part 0) or of all labels (part 1)."""
     for p in range(np.uint64(begin), np.uint64(end)):  # unsigned: no check for negative indices in the inner loop

@@ -147,9 +147,7 @@ class Forest(FlatArrays):
 def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
     """Where the rows of each feature begin, that of inner nodes and that of labels, (2 D + 1,)."""
     ptr = np.empty(2 * len(weights.ptr) - 1, np.int64)
-    ptr[::2] = weights.ptr
-    inner = np.concatenate([[0], np.cumsum(weights.nodes < tree.level_ptr[-2])])
-    ptr[1::2] = ptr[:-1:2] + inner[weights.ptr[1:]] - inner[weights.ptr[:-1]]
+    beam.split_rows(weights.ptr, weights.nodes, tree.level_ptr[-2], ptr)
     return ptr
 
 
