@@ -104,13 +104,19 @@ def grow(bins, n_bins, odds, grad, hess, depth, rate, ridge, features, edges, va
 def answer(pairs, bias, features, edges, values, first, last, out):
     """Log odds of pairs first..last, rows of features, from T trees: features and edges (T, d), values (T, 2^d)."""
     n_trees, depth = features.shape
-    for start in range(first, last, _BLOCK):  # tree by tree: the pairs of a block do not wait for each other
-        stop = min(start + _BLOCK, last)
-        for row in range(start, stop):
-            out[row] = bias
+    columns = np.empty((pairs.shape[1], _BLOCK), pairs.dtype)  # so that one question is asked of a block at once
+    leaf = np.empty(_BLOCK, np.int32)
+    for start in range(first, last, _BLOCK):
+        n = min(_BLOCK, last - start)
+        for row in range(n):
+            out[start + row] = bias
+            for f in range(pairs.shape[1]):
+                columns[f, row] = pairs[start + row, f]
         for t in range(n_trees):
-            for row in range(start, stop):
-                leaf = 0
-                for level in range(depth):
-                    leaf = 2 * leaf + (1 if pairs[row, features[t, level]] > edges[t, level] else 0)
-                out[row] += values[t, leaf]
+            leaf[:] = 0
+            for level in range(depth):
+                column, edge = columns[features[t, level]], edges[t, level]
+                for row in range(n):
+                    leaf[row] = 2 * leaf[row] + (1 if column[row] > edge else 0)
+            for row in range(n):
+                out[start + row] += values[t, leaf[row]]

@@ -32,13 +32,13 @@ class Chances(FlatArrays):
     values: np.ndarray  # (T, 2^d)
 
     @classmethod
-    def fit(cls, pairs: np.ndarray, right: np.ndarray, n_trees: int = TREES) -> Self:
+    def fit(cls, pairs: np.ndarray, right: np.ndarray, n_trees: int = TREES, rate: float = _RATE) -> Self:
         """Learn from pairs (n, F) and which of them are right; where all or none are, only how often that is.
 
-        Fewer than `n_trees` are grown where no further tree helps.
+        Fewer than `n_trees` are grown where no further tree helps; each corrects a share `rate` of what is left.
         """
         n_right = int(right.sum())
-        rate = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
+        usual = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
         features = np.zeros((n_trees, _DEPTH), np.int32)
         edges = np.full((n_trees, _DEPTH), np.inf, np.float32)  # an infinite edge sends every pair left
         values = np.zeros((n_trees, 1 << _DEPTH))
@@ -49,12 +49,12 @@ class Chances(FlatArrays):
             for f, some in enumerate(limits):
                 bins[:, f] = np.searchsorted(some, pairs[:, f], side="left")  # a value that equals an edge stays left
             n_bins = np.array([len(some) + 1 for some in limits])
-            odds, grad, hess = np.full(len(right), rate), np.empty(len(right)), np.empty(len(right))
+            odds, grad, hess = np.full(len(right), usual), np.empty(len(right)), np.empty(len(right))
             asked = np.zeros(_DEPTH, np.int64)
             while grown < n_trees:
                 boost.derivatives(odds, right, grad, hess)
                 deep = boost.grow(
-                    bins, n_bins, odds, grad, hess, _DEPTH, _RATE, _RIDGE, features[grown], asked, values[grown]
+                    bins, n_bins, odds, grad, hess, _DEPTH, rate, _RIDGE, features[grown], asked, values[grown]
                 )
                 if deep == 0:
                     break
@@ -62,7 +62,7 @@ class Chances(FlatArrays):
                     edges[grown, level] = limits[features[grown, level]][asked[level]]
                 values[grown] = np.repeat(values[grown, : 1 << deep], 1 << (_DEPTH - deep))
                 grown += 1
-        return cls(np.array([rate]), features[:grown], edges[:grown], values[:grown])
+        return cls(np.array([usual]), features[:grown], edges[:grown], values[:grown])
 
     def first(self, n_trees: int) -> Self:
         """The model of the first trees alone."""

@@ -71,7 +71,7 @@ class DECAF(Ranker):
     beam : int, optional
         Clusters opened for a point; by default as many as find 85 % of the labels of training points.
     n_trees : int, optional
-        Trees of the linear view; 0 for none.
+        Trees of the linear view, 0 for none; by default three, or one where there are 20,000 labels.
     neighbours : int, optional
         Training points that vote in the view of neighbours; 0 for none.
     matches : int, optional
@@ -189,7 +189,7 @@ class DECAF(Ranker):
     def _fit(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
-        settings = resolve(self.get_params(deep=False))
+        settings = resolve(self.get_params(deep=False), Y.shape[1])
         identity = ""
         if self.checkpoint is not None:
             params = {name: value for name, value in self.get_params().items() if name not in ("checkpoint", "n_jobs")}

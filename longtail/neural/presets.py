@@ -13,8 +13,8 @@ from longtail.neural.text_network import FORMS, TextNetworkSettings
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
-        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": 3, "neighbours": 32, "matches": 50, "mix": True,
-        "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.1, "forget": 0.1, "drop": 0.1,
+        "dim": 256, "instances": 1, "shortlist": "search", "n_trees": None, "neighbours": 32, "matches": 50,
+        "mix": True, "shared": True, "candidates": 2048, "n_hard": 4, "correction": 0.1, "forget": 0.1, "drop": 0.1,
         "keep": 1.0, "prior": True, "spectral": False, "spread": 0.3, "block_rate": 0.2, "epochs": 10,
         "surrogate_epochs": 0, "batch_size": None, "learning_rate": 0.03, "schedule": "linear",
         "validation_fraction": 0.1,
@@ -27,6 +27,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "validation_fraction": 0.05,
     },
 }  # fmt: skip
+_MANY = 20_000  # labels from which on a second and third tree would cost a point more time than they are worth
 _WORDS: dict[str, tuple[str, ...]] = {
     "classifier": FORMS,
     "init": ("text", "random"),
@@ -40,7 +41,7 @@ _LOWEST = {
 }  # fmt: skip
 
 
-def resolve(given: dict[str, Any]) -> dict[str, Any]:
+def resolve(given: dict[str, Any], n_labels: int) -> dict[str, Any]:
     """Every parameter with its value, those that are None from the preset; refuses what cannot be."""
     if given["preset"] not in PRESETS:
         raise SettingsError(f"preset is {given['preset']!r}; choose one of {', '.join(PRESETS)}")
@@ -64,6 +65,8 @@ def resolve(given: dict[str, Any]) -> dict[str, Any]:
         raise SettingsError(f"correction is {settings['correction']!r}; give 0 or a number above it")
     if settings["lite"] and not settings["surrogate_epochs"]:
         raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
+    if settings["n_trees"] is None:
+        settings["n_trees"] = 3 if n_labels < _MANY else 1
     return settings
 
 
