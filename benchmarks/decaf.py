@@ -45,7 +45,7 @@ from longtail.neural.mixing import Mix
 from longtail.neural.text_learner import Encoder
 
 _SMALL = {
-    "preset": "paper", "instances": 1, "dim": 128, "batch_size": 512, "n_clusters": 1024, "epochs": 4,
+    "preset": "paper", "instances": 1, "dim": 128, "candidates": 1024, "n_hard": 10, "n_clusters": 1024, "epochs": 4,
     "surrogate_epochs": 4,
 }  # fmt: skip
 VARIANTS = {  # name: (model, whether it sees label text)
