@@ -18,8 +18,6 @@ from longtail.neural.ensemble import WIDTH, Ensemble
 from longtail.neural.instance import Instance
 from longtail.neural.mixing import Mix
 
-_TREES = 0.9  # share of the mix's boosted trees: without text it ranked held-out points better than a half did
-
 
 class Mixed:
     """What is mixed, and how.
@@ -57,7 +55,6 @@ class Mixed:
         self.known = (self.counts > 0) | (self.views.linear is None)
         if not hasattr(self, "mix"):
             self.mix = Mix.start(len(self.views), shared=True)
-            self.mix.share = _TREES
 
     def join(self, X: csr_array, Y: csr_array) -> None:
         """Take in further points: they vote as neighbours do, the trees stay as they are. Y may have more labels."""
