@@ -45,7 +45,7 @@ from longtail.neural.mixing import Mix
 from longtail.neural.text_learner import Encoder
 
 _SMALL = {
-    "preset": "paper", "instances": 1, "dim": 128, "candidates": 1024, "n_hard": 10, "n_clusters": 512, "epochs": 3,
+    "preset": "paper", "instances": 1, "dim": 128, "candidates": 1024, "n_hard": 10, "epochs": 3,
     "surrogate_epochs": 2,
 }  # fmt: skip
 VARIANTS = {  # name: (model, whether it sees label text)
@@ -61,7 +61,7 @@ VARIANTS = {  # name: (model, whether it sees label text)
     for name, setting in {
         "": {},
         "-lite": {"lite": True},
-        "-few-clusters": {"n_clusters": 64},
+        "-few-clusters": {"n_clusters": 512},
         "-no-init": {"init": "random"},
         "-z1": {"classifier": "text"},
         "-z2": {"classifier": "refinement"},

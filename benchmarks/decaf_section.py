@@ -93,7 +93,7 @@ def _ablations(rows: list[dict[str, Any]]) -> list[str]:
         "### DECAF with parts left out",
         "",
         f"The paper's modules on {rows[0]['data']}, small and short (128 numbers a vector, two or three epochs a",
-        "module, ten hard negatives a point, 512 clusters), so that figures are far below the default's: differences",
+        "module, ten hard negatives a point), so that figures are far below the default's: differences",
         "from the whole, mean and deviation over seeds. In the paper every difference is below zero.",
         "",
         "| variant | " + " | ".join(_PARTS) + " | F@1 as in the paper | train s | seeds |",
