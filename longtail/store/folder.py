@@ -17,7 +17,7 @@ import numpy as np
 from longtail._version import __version__
 from longtail.errors import ModelError
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # to be raised whenever arrays change their meaning
 _CHECK_ALL_BELOW = 1 << 30  # bytes; larger folders are checked by size and shape only, so that they open at once
 _BLOCK = 1 << 22
 
@@ -108,10 +108,11 @@ def _read_document(folder: Path) -> dict[str, Any]:
         document["kind"], document["meta"], document["arrays"]
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
         raise ModelError(f"{path}: damaged ({error}). Train or copy the model again.") from error
-    if version > FORMAT_VERSION:
+    if version != FORMAT_VERSION:
         raise ModelError(
             f"{path}: written by longtail {document.get('longtail', '?')} in format {version}, and this is longtail "
-            f"{__version__}, which reads up to format {FORMAT_VERSION}. Upgrade longtail."
+            f"{__version__}, which reads format {FORMAT_VERSION}. "
+            + ("Upgrade longtail." if version > FORMAT_VERSION else "Train the model again.")
         )
     return document
 

@@ -131,6 +131,12 @@ def test_model_folder_of_a_newer_version(verb: list[str], run: Run, model: Path)
     assert "Upgrade" in error
 
 
+def test_model_folder_of_an_older_format(run: Run, model: Path) -> None:
+    path = model / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"format": FORMAT_VERSION - 1}))
+    assert "Train the model again" in run("predict", "m", "--text", "x", code=2).stderr
+
+
 @pytest.mark.parametrize(
     "verb", [["predict", "m", "--text", "x"], ["evaluate", "m", "fruit.csv"], ["inspect", "m", "--verify"]]
 )
