@@ -176,8 +176,8 @@ def search_tree(
         f = 2 * x_idx[p]
         inner_work += ptr[f + 1] - ptr[f]
         label_work += ptr[f + 2] - ptr[f + 1]
-    bisection = (end - begin) * width * _BISECTION  # what a level of masked rows costs
-    whole = inner_work <= (depth - 2) * bisection or depth <= 2
+    group_work = (end - begin) * _BISECTION  # what a group costs in masked rows
+    whole = depth <= 2 or inner_work <= (depth - 2) * width * group_work
     if whole and depth > 1:
         scores[:inner] = 0.0
         _whole_rows(x_idx, x_val, scale, begin, end, 0, ptr, nodes, values, scores)
@@ -188,7 +188,7 @@ def search_tree(
         last_level = level == depth - 1
         most = keep if last_level else width
         if last_level:
-            whole = depth == 1 or label_work <= n_groups * (bisection // width)
+            whole = depth == 1 or label_work <= n_groups * group_work
             if whole:
                 scores[inner : bias.shape[0]] = 0.0
                 _whole_rows(x_idx, x_val, scale, begin, end, 1, ptr, nodes, values, scores)
