@@ -8,8 +8,9 @@ one for the same classifier, and has more to learn from.
 
 What the paper leaves open is how the two are put together: each was fitted to its own points, so their scores are on
 scales of their own, and the tail's copy has never met a point without tail labels. Here, unless ``rest=False``, such
-points are part of a side as well, under one label more, "none of these". A small model of chances is learnt from
-held-out points, on both copies' log odds and what is known of the label: its count, its text, the mean of its points
+points are part of a side as well, under one label more, "none of these"; and unless ``whole=False`` a third copy,
+fitted to all points and labels as the base itself would be, has its say. A small model of chances is learnt from
+held-out points, on the copies' log odds and what is known of the label: its count, its text, the mean of its points
 (:mod:`longtail.models.blend`). Scores are then multiplied by the inverse propensity of the label to the power `tilt`,
 as far as that costs no more than a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores
 are chances.
@@ -58,6 +59,8 @@ class TAug(Wrapper):
         Share of a copy's features whose values are exchanged.
     rest : bool
         Whether each side also learns to tell the points that have none of its labels; the paper's do not.
+    whole : bool
+        Whether a copy fitted to all labels is heard, too; the paper has none.
     tilt : float, optional
         Power of the inverse propensity that scores are multiplied with; by validation if not given.
     depth : int
@@ -69,8 +72,8 @@ class TAug(Wrapper):
 
     Attributes
     ----------
-    base_, tail_ : Ranker
-        The fitted copies for head and tail labels.
+    base_, tail_, whole_ : Ranker
+        The fitted copies for head labels, for tail labels and for all of them; the last may be None.
     tilt_ : float
         The power in use.
     why_ : str
@@ -81,6 +84,7 @@ class TAug(Wrapper):
 
     kind: ClassVar[str] = "taug"
     tail_: Ranker | None  # None for a single label, which has no other side
+    whole_: Ranker | None
     tilt_: float
     report_: list[dict[str, Any]]
     why_: str
@@ -93,6 +97,7 @@ class TAug(Wrapper):
         keep: float = 0.7,
         swap: float = 0.3,
         rest: bool = True,
+        whole: bool = True,
         tilt: float | None = None,
         depth: int = 50,
         n_jobs: int | None = None,
@@ -104,6 +109,7 @@ class TAug(Wrapper):
         self.keep = keep
         self.swap = swap
         self.rest = rest
+        self.whole = whole
         self.tilt = tilt
         self.depth = depth
         self.n_jobs = n_jobs
@@ -127,7 +133,7 @@ class TAug(Wrapper):
         self.report_, self.tilt_, self.why_ = [], self.tilt or 0.0, ""
         if is_head is None:
             self._fit_base(X, Y, Z, validation)
-            self.tail_ = None
+            self.tail_ = self.whole_ = None
             return
         if validation is None:
             part, held = hold_out(X, Y, self.random_state)
@@ -151,11 +157,14 @@ class TAug(Wrapper):
         return head(Y, np.clip(_TAU, 1 / n_seen, 1 - 0.5 / n_seen)) if n_seen > 1 else None
 
     def _fit_sides(self, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray) -> None:
-        """A copy of the base for each side, at once where memory allows."""
-        if self.rest and Z is not None:
-            Z = _resized(Z, Y.shape[1] + 1)  # "none of these" has no text
+        """A copy of the base for each side, and one for both, at once where memory allows."""
+        wide = Z if Z is None or not self.rest else _resized(Z, Y.shape[1] + 1)  # "none of these" has no text
 
-        def fit(tail: bool) -> Ranker:
+        def fit(labels: str) -> Ranker:
+            copy = check_base(self.base, type(self).__name__).unfitted()
+            if labels == "all":
+                return copy.fit(X, Y, label_features=Z)
+            tail = labels == "tail"
             side = only(Y, ~is_head if tail else is_head)
             rows = np.flatnonzero(np.diff(side.indptr))
             some = X[rows], side[rows]
@@ -163,11 +172,12 @@ class TAug(Wrapper):
                 some = augmented(*some, self.n_aug, self.keep, self.swap, self.random_state)
             if self.rest:
                 some = _with_rest(*some, X[np.flatnonzero(np.diff(side.indptr) == 0)])
-            return check_base(self.base, type(self).__name__).unfitted().fit(*some, label_features=Z)
+            return copy.fit(*some, label_features=wide)
 
         free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + self.n_aug)
         at_once = self.n_jobs if free is None or free > held_twice else 1
-        self.base_, self.tail_ = pool.run(fit, (False, True), at_once)
+        self.base_, self.tail_ = pool.run(fit, ("head", "tail"), at_once)
+        self.whole_ = fit("all") if self.whole else None
 
     def _integrate(self, part: Part, held: Part) -> None:
         """Learn the common scale, and how far to tilt, from points that neither copy has seen."""
@@ -197,11 +207,13 @@ class TAug(Wrapper):
     def _found(self, X: csr_array, depth: int) -> list[csr_array]:
         assert self.tail_ is not None
         sides = self.base_, self.tail_
+        whole = [] if self.whole_ is None else [self.whole_.predict(X, depth)]
         if not self.rest:
-            return [side.predict(X, depth) for side in sides]
+            return [side.predict(X, depth) for side in sides] + whole
         real = np.arange(self.n_labels_ + 1) < self.n_labels_
         found = [only(side.predict(X, depth + 1), real) for side in sides]
-        return [csr_array((one.data, one.indices, one.indptr), shape=(X.shape[0], self.n_labels_)) for one in found]
+        shape = X.shape[0], self.n_labels_
+        return [csr_array((one.data, one.indices, one.indptr), shape=shape) for one in found] + whole
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         if self.tail_ is None:
@@ -221,11 +233,12 @@ class TAug(Wrapper):
         facts = {"tilt_chosen": self.tilt_, "report": self.report_, "why": self.why_}
         if self.tail_ is None:
             return facts, {}, self._parts()
-        return facts, self.blend_.arrays() | {"weights": self.weights_}, self._parts() | {"tail": self.tail_}
+        more = {"tail": self.tail_} | ({} if self.whole_ is None else {"all": self.whole_})
+        return facts, self.blend_.arrays() | {"weights": self.weights_}, self._parts() | more
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self._restore_base(parts)
-        self.tail_ = parts.get("tail")
+        self.tail_, self.whole_ = parts.get("tail"), parts.get("all")
         self.tilt_, self.report_, self.why_ = facts["tilt_chosen"], facts["report"], facts["why"]
         if self.tail_ is not None:
             self.weights_ = arrays["weights"]

@@ -58,7 +58,7 @@ class Recorder(Centroid):
 def test_head_and_tail_are_learnt_apart_and_the_tail_from_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "fitted", [])
     X, Y, Z = toy()
-    TAug(Recorder(), tau=0.25, n_aug=3, rest=False, n_jobs=1).fit(X, Y, label_features=Z)
+    TAug(Recorder(), tau=0.25, n_aug=3, rest=False, whole=False, n_jobs=1).fit(X, Y, label_features=Z)
     *_, (head_X, head_Y, _), (tail_X, tail_Y, with_text) = Recorder.fitted
     assert len(Recorder.fitted) == 4  # twice for the held-out part, twice for all
     order = np.argsort(-Y.sum(axis=0), kind="stable")
@@ -74,7 +74,9 @@ def test_the_rest_is_learnt_as_one_label_more(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(Recorder, "fitted", [])
     X, Y, Z = toy()
     model = TAug(Recorder(), tau=0.25, n_aug=0, n_jobs=1).fit(X, Y, label_features=Z)
-    *_, (head_X, head_Y, _), (tail_X, tail_Y, _) = Recorder.fitted
+    *_, (head_X, head_Y, _), (tail_X, tail_Y, _), (all_X, all_Y, _) = Recorder.fitted
+    np.testing.assert_array_equal(all_X.toarray(), X.toarray())  # a copy for all labels, as the base itself would be
+    np.testing.assert_array_equal(all_Y.toarray(), Y.toarray())
     assert head_X.shape == tail_X.shape == X.shape
     for side in (head_Y, tail_Y):
         assert side.shape == (N, L + 1)
