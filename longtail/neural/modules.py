@@ -242,7 +242,7 @@ class Training:
         network = TextNetwork(self.X.shape[1], targets, settings, self._prior(Y), rng)
         if before is not None:
             network.adopt(before, blocks=cluster_of is not None)
-        if plan.start_from_text and network.has_text and network.has_refinement:
+        if cluster_of is None and plan.start_from_text and network.has_text and network.has_refinement:
             _start_from_text(network)
         n_drawn = max(plan.candidates, 0)
         sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, shortlist, plan.n_hard)
@@ -270,14 +270,14 @@ class Training:
 
 
 def _start_from_text(network: TextNetwork) -> None:
-    """Module III: z² = E z, or its sum over the members of a cluster; labels without text keep their random start."""
+    """Module III: z² = E z; labels without text keep their random start.
+
+    Clusters do, too: sums over the texts of their labels, as z¹ of clusters is, made a worse shortlister.
+    """
     V = network.tables["V"]
     for start in range(0, len(V), _CHUNK):
         some = np.arange(start, min(start + _CHUNK, len(V)))
-        batch, starts = network.texts(some)
-        sums = network.embed(batch)
-        if starts is not None:
-            sums = np.add.reduceat(sums, starts, axis=0)
+        sums = network.embed(network.texts(some)[0])
         V[some] = np.where(sums.any(axis=1, keepdims=True), sums, V[some])
 
 

@@ -105,7 +105,7 @@ class TextLearner(NetworkState):
         return mask
 
     def measure(self) -> dict[str, float]:
-        if self.held is None:
+        if self.held is None or self.listed:  # what was learnt from shortlists says nothing of labels outside them
             return {}
         X, Y = self.held
         found, _ = self.search(X, min(5, Y.shape[1]))
