@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.data.split import FEW
 from longtail.errors import SettingsError
+from longtail.kernels import pool
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest
 from longtail.linear.train import SolverSettings, train
@@ -68,11 +69,9 @@ class LabelTreeRanker(Ranker):
         if self.normalize:
             X = unit_rows(X)
         self.cost_ = self._choose_cost(X, Y, validation)
-        labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         with progress.stage("grouping labels"):
-            trees = self._plant(X, Y, labels)
-        settings = SolverSettings(self.loss, self.cost_, self.tolerance, threshold=self.threshold, dtype=self.dtype)
-        self.forest_ = Forest.join(trees, train(trees, X, Y, settings, self.n_jobs, self.random_state))
+            trees = self._plant(X, Y, self.n_trees)
+        self.forest_ = self._grow(trees, X, Y, self.cost_, self.n_jobs)
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
         """The cost to train with: as given, or the usual one, or for few points what a tree and held-out ones like."""
@@ -84,17 +83,22 @@ class LabelTreeRanker(Ranker):
         (X, Y), held = hold_out(X, Y, 1 / 3, self.random_state) if validation is None else ((X, Y), validation)
         if held[1].nnz == 0:  # no point can be spared
             return usual
-        worth = {}
-        with progress.stage("choosing the cost") as done:
-            for share in _SHARES:
-                trial = self.unfitted()
-                trial.cost, trial.n_trees = share * usual, 1
-                figures = evaluate(held[1], trial.fit(X, Y).predict(held[0], 5), train_Y=Y, ks=(5,))
-                worth[share] = figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
-                done(1 / len(_SHARES))
-        return usual * max(worth, key=lambda share: worth[share])
+        trees = self._plant(X, Y, 1)
 
-    def _plant(self, X: csr_array, Y: csr_array, labels: np.ndarray) -> list[label_tree.LabelTree]:
+        def worth(share: float) -> float:
+            forest = self._grow(trees, X, Y, share * usual, 1)
+            found = forest.predict(held[0], Y.shape[1], 5, self.beam, SLOPES[self.loss], self.normalize, 1)
+            figures = evaluate(held[1], found, train_Y=Y, ks=(5,))
+            done(1 / len(_SHARES))
+            return figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
+
+        with progress.stage("choosing the cost") as done:
+            found = pool.run(worth, _SHARES, self.n_jobs)
+        return usual * _SHARES[int(np.argmax(found))]
+
+    def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[label_tree.LabelTree]:
+        """Trees of labels, without weights."""
+        labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
         if self.arity is None or len(labels) <= self.max_leaf:
             return [label_tree.build(labels, [], self.max_leaf, 0, 1)]
         vectors = label_tree.label_vectors(X, Y, self._WIDTH, self.n_jobs)
@@ -102,8 +106,15 @@ class LabelTreeRanker(Ranker):
             cuts = label_tree.balanced(vectors, self.arity, self.max_leaf)
         else:
             cuts = [label_tree.k_means(vectors, self.arity)] * (self.max_depth - 1)
-        seeds = np.random.default_rng(self.random_state).integers(1 << 30, size=self.n_trees)
+        seeds = np.random.default_rng(self.random_state).integers(1 << 30, size=n_trees)
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
+
+    def _grow(
+        self, trees: list[label_tree.LabelTree], X: csr_array, Y: csr_array, cost: float, n_jobs: int | None
+    ) -> Forest:
+        """Classifiers for the nodes of trees."""
+        settings = SolverSettings(self.loss, cost, self.tolerance, threshold=self.threshold, dtype=self.dtype)
+        return Forest.join(trees, train(trees, X, Y, settings, n_jobs, self.random_state))
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize, self.n_jobs)
