@@ -98,7 +98,7 @@ def make_plan(settings: dict[str, Any], n_points: int, n_labels: int) -> Plan:
         correction=settings["correction"],
         keep=settings["keep"],
         prior=settings["prior"],
-        recall=0.5 if other_views else 0.9,  # what the search misses, other views list
+        recall=0.3 if other_views else 0.9,  # what the search misses, other views list
         start_from_text=settings["init"] == "text",
         lite=settings["lite"],
     )
