@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")  # those that set bars
+_OURS = ("parabel", "bonsai", "dismec")
 
 
 def load(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
@@ -28,13 +30,33 @@ def save(name: str, results: dict[str, Any], folder: Path = RESULTS) -> None:
 
 def best_peer(data: str, folder: Path = RESULTS) -> dict[str, float]:
     """The highest figure of any peer for each P, PSP and F on a data set; empty where none was measured."""
-    peers = (load("peers", folder) or {"results": {}})["results"].get(data, {})
+    return _highest(_runs(data, _PEERS, folder))
+
+
+def best_own(data: str, folder: Path = RESULTS) -> dict[str, float]:
+    """The same of longtail's single models with their defaults, from all benchmarks but that of wrappers."""
+    models = _runs(data, _OURS, folder)
+    for name in ("decaf", "dxml"):
+        rows = (load(name, folder) or {"rows": {}})["rows"]
+        models.append([row for key, row in rows.items() if key.startswith(f"{data} default ")])
+    accuracy = (load("embeddings", folder) or {"accuracy": {}})["accuracy"]
+    models += [[row] for key, row in accuracy.items() if key.split(" ")[-1] == data]
+    return _highest(models)
+
+
+def _runs(data: str, names: tuple[str, ...], folder: Path) -> list[list[dict[str, float]]]:
+    """Figures of each run of some systems of ``benchmarks.peers``."""
+    systems = (load("peers", folder) or {"results": {}})["results"].get(data, {})
+    return [[run["metrics"] for run in systems.get(name, {}).get("runs", []) if "metrics" in run] for name in names]
+
+
+def _highest(models: list[list[dict[str, float]]]) -> dict[str, float]:
+    """The highest mean over runs of any model, measure by measure."""
     found: dict[str, float] = {}
-    for name in _PEERS:
-        runs = [run["metrics"] for run in peers.get(name, {}).get("runs", []) if "metrics" in run]
-        for measure in (f"{kind}@{k}" for kind in ("P", "PSP", "F") for k in (1, 3, 5)):
-            if runs:
-                found[measure] = max(found.get(measure, 0.0), sum(run[measure] for run in runs) / len(runs))
+    for measure in (f"{kind}@{k}" for kind in ("P", "PSP", "F") for k in (1, 3, 5)):
+        means = [mean(run[measure] for run in runs) for runs in models if runs and all(measure in run for run in runs)]
+        if means:
+            found[measure] = max(means)
     return found
 
 

@@ -82,6 +82,7 @@ CANDIDATES = {  # in the order of trying: the surest first
     "glas": Candidate("longtail.models.glas:GLaS", {"mix": False}, growth=1.0),  # the blend mixes
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
     "mnn": Candidate("longtail.models.mnn:MNN", growth=1.0, unless=_few_points),
+    "dxml": Candidate("longtail.models.dxml:DXML", growth=1.0, unless=_few_points),
     "dismec": Candidate("longtail.models.dismec:DiSMEC", growth=1.6),  # labels grow with points
 }
 _DEPTH = 50  # candidates from each ranker

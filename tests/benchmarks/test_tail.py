@@ -36,3 +36,12 @@ def test_a_curve_is_read_where_it_comes_down_to_a_precision() -> None:
     assert tail_section.at(curve, 79.0) == [25.0, 25.0, 25.0]
     assert tail_section.at(curve, 60.0) == [34.0, 34.0, 34.0]
     assert tail_section.at(curve, 90.0) == [20.0, 20.0, 20.0]
+
+
+def test_auto_is_judged_by_the_best_single_model_of_any_benchmark(tmp_path: Path) -> None:
+    runs = {"bonsai": {"runs": [{"metrics": {"P@5": 50.0}}, {"metrics": {"P@5": 52.0}}]}}
+    results.save("peers", {"results": {"tiny": runs}}, tmp_path)
+    results.save("decaf", {"rows": {"tiny default 0": {"P@5": 53.0}, "tiny no-text 0": {"P@5": 90.0}}}, tmp_path)
+    results.save("embeddings", {"accuracy": {"glas alone tiny": {"F@1": 40.0}, "glas other": {"F@1": 90.0}}}, tmp_path)
+    assert results.best_own("tiny", tmp_path) == {"P@5": 53.0, "F@1": 40.0}
+    assert results.best_peer("tiny", tmp_path) == {}
