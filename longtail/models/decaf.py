@@ -65,7 +65,7 @@ class DECAF(Ranker):
         Token vectors stay as Module I leaves them (DECAF-lite).
     shortlist : {"search", "clusters", "hnsw", "tree"}, optional
         Where the labels that are scored for a point come from: a search of the classifiers, the paper's clusters
-        (Module II), a graph of neighbours, or a label tree (Parabel).
+        (Module II), a graph of their centroids, or a label tree (Parabel).
     n_clusters : int, optional
         Clusters of Modules I and II; by default the power of two next below an eighth of the labels.
     beam : int, optional

@@ -160,7 +160,10 @@ class Training:
         if ranking.clusters is not None:
             index = make_index(ranking.clusters, "ip", "exact" if exact else "auto")
         elif plan.shortlist == "hnsw" and not exact:
-            index = make_index(labels, "ip", "hnsw", n_jobs=plan.network.n_jobs)
+            some = self.X[self.rows]
+            points = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
+            points[:, -1] = 0  # centroids have no bias
+            index = make_index(self._centroids(points), "cosine", "hnsw", n_jobs=plan.network.n_jobs)
         elif plan.shortlist != "tree":
             some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
             queries = encoder(some.indptr, some.indices, some.data, plan.network.n_jobs)
@@ -224,9 +227,12 @@ class Training:
         """Labels whose centroids lie nearest to each training point, by a graph search (the HNSW row of Table 5)."""
         jobs = self.plan.network.n_jobs
         x = embedded(surrogate, self.X, self.rows)
-        centroids = np.asarray(csr_array(self.Y.T) @ x, np.float32)
-        index = make_index(centroids, "cosine", "hnsw", n_jobs=jobs)
-        return index.search(x, min(100, len(centroids)), n_jobs=jobs)[0]
+        index = make_index(self._centroids(x), "cosine", "hnsw", n_jobs=jobs)
+        return index.search(x, min(100, len(index)), n_jobs=jobs)[0]
+
+    def _centroids(self, points: np.ndarray) -> np.ndarray:
+        """Labels as the sum of their training points, whose vectors are given; only directions count."""
+        return np.asarray(csr_array(self.Y.T) @ points, np.float32)
 
     def _learn(
         self, targets: Targets, settings: TextNetworkSettings, cluster_of: np.ndarray | None, stage: str, epochs: int,
