@@ -145,8 +145,8 @@ def _scaling(rows: list[dict[str, Any]]) -> list[str]:
     told = [f"{slope:.2f} ({_mark(slope <= _SLOPE)})" for slope in slopes]
     lines = ["", "### Labels and training time", ""]
     lines += [
-        f"20,000 synthetic points; slope in log-log against labels (bar ≤ {_SLOPE}): of an epoch {told[0]}, of all that",
-        f"`fit` does, which includes making and indexing a classifier for each label, {told[1]}.",
+        f"20,000 synthetic points; slope in log-log against labels (bar ≤ {_SLOPE}): of an epoch {told[0]}, of all",
+        f"that `fit` does, which includes making and indexing a classifier for each label, {told[1]}.",
         "",
         "| labels | with points | s an epoch | s in all, 2 epochs |",
         "|---|---|---|---|",

@@ -100,17 +100,20 @@ def curve(model: Ranker, X: csr_array, Y: csr_array, scores: csr_array, weights:
 
 
 def times(model: Ranker, X: csr_array) -> dict[str, float]:
-    """Milliseconds a point in a batch, and the median of points asked for one at a time."""
-    start = time.perf_counter()
-    model.predict(X, max(KS))
-    batch = (time.perf_counter() - start) / X.shape[0]
-    singles = []
-    for i in range(min(500, X.shape[0])):
-        row = slice(X.indptr[i], X.indptr[i + 1])
+    """Milliseconds a point in a batch, and the median of points asked for one at a time; the best of three passes."""
+    batches, medians = [], []
+    for _ in range(3):
         start = time.perf_counter()
-        model.rank(X.indices[row], X.data[row], max(KS))
-        singles.append(time.perf_counter() - start)
-    return {"batch_ms": 1e3 * batch, "single_ms": 1e3 * float(np.median(singles))}
+        model.predict(X, max(KS))
+        batches.append((time.perf_counter() - start) / X.shape[0])
+        singles = []
+        for i in range(min(500, X.shape[0])):
+            row = slice(X.indptr[i], X.indptr[i + 1])
+            start = time.perf_counter()
+            model.rank(X.indices[row], X.data[row], max(KS))
+            singles.append(time.perf_counter() - start)
+        medians.append(float(np.median(singles)))
+    return {"batch_ms": 1e3 * min(batches), "single_ms": 1e3 * min(medians)}
 
 
 def main() -> None:
