@@ -78,8 +78,8 @@ def _few_points(facts: Facts) -> str | None:
 
 CANDIDATES = {  # in the order of trying: the surest first
     "bonsai": Candidate("longtail.models.bonsai:Bonsai"),
-    "decaf": Candidate("longtail.models.decaf:DECAF", growth=1.0),
-    "glas": Candidate("longtail.models.glas:GLaS", {"mix": False}, growth=1.0),  # the blend mixes
+    "decaf": Candidate("longtail.models.decaf:DECAF", growth=0.65),  # more points, larger batches: steps stay as many
+    "glas": Candidate("longtail.models.glas:GLaS", {"mix": False}, growth=0.65),  # likewise; the blend mixes
     "fastxml": Candidate("longtail.models.fastxml:FastXML", unless=_few_features),
     "mnn": Candidate("longtail.models.mnn:MNN", growth=1.0, unless=_few_points),
     "dxml": Candidate("longtail.models.dxml:DXML", growth=1.0, unless=_few_points),
