@@ -157,14 +157,11 @@ class TAug(Wrapper):
         return head(Y, np.clip(_TAU, 1 / n_seen, 1 - 0.5 / n_seen)) if n_seen > 1 else None
 
     def _fit_sides(self, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray) -> None:
-        """A copy of the base for each side, and one for both, at once where memory allows."""
+        """A copy of the base for each side, at once where memory allows, and one for both."""
+        base = check_base(self.base, type(self).__name__)
         wide = Z if Z is None or not self.rest else _resized(Z, Y.shape[1] + 1)  # "none of these" has no text
 
-        def fit(labels: str) -> Ranker:
-            copy = check_base(self.base, type(self).__name__).unfitted()
-            if labels == "all":
-                return copy.fit(X, Y, label_features=Z)
-            tail = labels == "tail"
+        def fit(tail: bool) -> Ranker:
             side = only(Y, ~is_head if tail else is_head)
             rows = np.flatnonzero(np.diff(side.indptr))
             some = X[rows], side[rows]
@@ -172,12 +169,12 @@ class TAug(Wrapper):
                 some = augmented(*some, self.n_aug, self.keep, self.swap, self.random_state)
             if self.rest:
                 some = _with_rest(*some, X[np.flatnonzero(np.diff(side.indptr) == 0)])
-            return copy.fit(*some, label_features=wide)
+            return base.unfitted().fit(*some, label_features=wide)
 
         free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + self.n_aug)
         at_once = self.n_jobs if free is None or free > held_twice else 1
-        self.base_, self.tail_ = pool.run(fit, ("head", "tail"), at_once)
-        self.whole_ = fit("all") if self.whole else None
+        self.base_, self.tail_ = pool.run(fit, (False, True), at_once)
+        self.whole_ = base.unfitted().fit(X, Y, label_features=Z) if self.whole else None
 
     def _integrate(self, part: Part, held: Part) -> None:
         """Learn the common scale, and how far to tilt, from points that neither copy has seen."""

@@ -151,7 +151,10 @@ class Instance:
             nearest = np.argmax(fresh[:, :-1] @ self.clusters[:, :-1].T, axis=1).astype(np.int32)
             self.cluster_of = np.concatenate([self.cluster_of, nearest])
         elif self.index is not None:
-            self.index.add(fresh)
+            found_by = fresh.copy()
+            if self.index.metric == "cosine":  # centroids, which have no bias
+                found_by[:, -1] = 0
+            self.index.add(found_by)
         self.__post_init__()
 
     # Storing -----------------------------------------------------------------------------------------------------

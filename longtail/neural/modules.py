@@ -278,7 +278,7 @@ class Training:
 def _start_from_text(network: TextNetwork) -> None:
     """Module III: z² = E z; labels without text keep their random start.
 
-    Clusters do, too: sums over the texts of their labels, as z¹ of clusters is, made a worse shortlister.
+    Not for clusters: started from the sum over their labels' texts, they made a worse shortlister.
     """
     V = network.tables["V"]
     for start in range(0, len(V), _CHUNK):

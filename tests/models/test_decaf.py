@@ -86,6 +86,9 @@ def test_a_graph_of_neighbours_shortlists_too(tmp_path: Path) -> None:
     assert precision(model) > 85
     model.save(tmp_path / "m")
     np.testing.assert_array_equal(longtail.load(tmp_path / "m").predict(X).toarray(), model.predict(X).toarray())
+    model.add_labels(Z[:3])  # the graph is of centroids, and new labels are met by the direction of their text
+    assert model.ensemble_.instances[0].index.vectors[-3:, -1].max() == 0  # type: ignore[union-attr]
+    assert model.predict(X, 50).indices.max() >= Z.shape[0]
 
 
 @pytest.mark.parametrize("preset", ["fast", "paper"])
