@@ -145,19 +145,18 @@ def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active)
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, effort, seed):
-    """Solve eight problems; returns their weights (d + 1, 8).
+def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds, effort, seed):
+    """Solve eight problems for each of some costs, ascending; returns their weights (n_costs, d + 1, 8).
 
-    norms : |x|^2 + 1. At most `rounds` full passes; after each but the last, a problem is refined until it is solved on
-    its active points or has made `effort` times as many visits as it has points in all. A problem whose signs are all 0
-    stays at zero.
+    A cost starts from the solution of the one before, which is near. norms : |x|^2 + 1. At most `rounds` full passes;
+    after each but the last, a problem is refined until it is solved on its active points or has made `effort` times as
+    many visits as it has points in all. A problem whose signs are all 0 stays at zero.
     """
     n = indptr.shape[0] - 1
     d1 = indices.max() + 2 if len(indices) else 1
+    found = np.empty((costs.shape[0], d1, LANES), np.float32)
     weights = np.zeros((d1, LANES), np.float32)
     flat = weights.reshape(-1)
-    damp = np.float32(0.5 / cost)
-    norms = norms + damp
     beta = np.zeros((n, LANES), np.float32)
     gap = np.empty(LANES, np.float32)
     order = np.arange(n).astype(np.int32)
@@ -166,91 +165,98 @@ def squared_hinge(indptr, indices, data, norms, signs, cost, tolerance, rounds, 
     one_weights = np.empty(d1, np.float32)
     one_beta = np.empty(n, np.float32)
     one_sign = np.empty(n, np.float32)
-    for turn in range(rounds):
-        state = _shuffle(order, state)
-        lockstep_pass(indptr, indices, data, norms, signs, damp, order, flat, beta, gap)
-        if turn == rounds - 1 or gap.max() <= tolerance:
-            break
-        for j in range(LANES):
-            if gap[j] <= tolerance:
-                continue
-            stay = 0
-            for i in range(n):
-                one_beta[i] = beta[i, j]
-                one_sign[i] = signs[i, j]
-                if one_beta[i] != 0.0:
-                    active[stay] = i
-                    stay += 1
-            one_weights[:] = weights[:, j]
-            visits = 0
-            while visits < effort * n:
-                visits += stay
-                state = _shuffle(active[:stay], state)
-                stay, worst = refine_pass(
-                    indptr, indices, data, norms, one_sign, damp, one_weights, one_beta, active[:stay]
-                )
-                if worst <= tolerance or stay == 0:
-                    break
-            weights[:, j] = one_weights
-            beta[:, j] = one_beta
-    return weights
+    for c in range(costs.shape[0]):
+        damp = np.float32(0.5 / costs[c])
+        damped = norms + damp
+        for turn in range(rounds):
+            state = _shuffle(order, state)
+            lockstep_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
+            if turn == rounds - 1 or gap.max() <= tolerance:
+                break
+            for j in range(LANES):
+                if gap[j] <= tolerance:
+                    continue
+                stay = 0
+                for i in range(n):
+                    one_beta[i] = beta[i, j]
+                    one_sign[i] = signs[i, j]
+                    if one_beta[i] != 0.0:
+                        active[stay] = i
+                        stay += 1
+                one_weights[:] = weights[:, j]
+                visits = 0
+                while visits < effort * n:
+                    visits += stay
+                    state = _shuffle(active[:stay], state)
+                    stay, worst = refine_pass(
+                        indptr, indices, data, damped, one_sign, damp, one_weights, one_beta, active[:stay]
+                    )
+                    if worst <= tolerance or stay == 0:
+                        break
+                weights[:, j] = one_weights
+                beta[:, j] = one_beta
+        found[c] = weights
+    return found
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def logistic(indptr, indices, data, norms, signs, cost, tolerance, rounds, effort, seed):
-    """As :func:`squared_hinge` for the logistic loss, whose dual variables are never zero: one problem at a time.
+def logistic(indptr, indices, data, norms, signs, costs, tolerance, rounds, effort, seed):
+    """As :func:`squared_hinge` for the logistic loss, whose dual variables are never zero: one problem at a time, and
+    every cost afresh.
 
     Each coordinate, alpha in (0, C), is moved by a few Newton steps on
     1/2 q z^2 + margin z + (alpha + z) log(alpha + z) + (C - alpha - z) log(C - alpha - z).
     """
     n = indptr.shape[0] - 1
     bias = indices.max() + 1 if len(indices) else 0
-    weights = np.zeros((bias + 1, LANES), np.float32)
+    found = np.zeros((costs.shape[0], bias + 1, LANES), np.float32)
     w = np.empty(bias + 1, np.float32)
     order = np.arange(n)
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
     alpha = np.empty(n, np.float64)
-    for j in range(signs.shape[1]):
-        if n == 0 or signs[0, j] == 0.0:
-            continue
-        start = min(0.001 * cost, 1e-8)  # where Yu et al. start every coordinate
-        w[:] = 0.0
-        for i in range(n):
-            alpha[i] = start
-            step = np.float32(start * signs[i, j])
-            w[bias] += step
-            for p in range(indptr[i], indptr[i + 1]):
-                w[indices[p]] += data[p] * step
-        for _ in range(4 * rounds):
-            state = _shuffle(order, state)
-            worst = 0.0
-            for i in order:
-                score = w[bias]
+    for c in range(costs.shape[0]):
+        cost = costs[c]
+        for j in range(signs.shape[1]):
+            if n == 0 or signs[0, j] == 0.0:
+                continue
+            start = min(0.001 * cost, 1e-8)  # where Yu et al. start every coordinate
+            w[:] = 0.0
+            for i in range(n):
+                alpha[i] = start
+                step = np.float32(start * signs[i, j])
+                w[bias] += step
                 for p in range(indptr[i], indptr[i + 1]):
-                    score += data[p] * w[indices[p]]
-                y = signs[i, j]
-                margin = float(score * y)
-                old = alpha[i]
-                q = float(norms[i])
-                new = old
-                for _ in range(8):
-                    slope = q * (new - old) + margin + math.log(new / (cost - new))
-                    if abs(slope) < 0.1 * tolerance:
-                        break
-                    target = new - slope / (q + cost / (new * (cost - new)))
-                    if target <= 0.0:
-                        target = 0.1 * new
-                    elif target >= cost:
-                        target = cost - 0.1 * (cost - new)
-                    new = target
-                alpha[i] = new
-                worst = max(worst, abs(new - old) * q)
-                step = np.float32((new - old) * y)
-                if step != 0.0:
-                    w[bias] += step
+                    w[indices[p]] += data[p] * step
+            for _ in range(4 * rounds):
+                state = _shuffle(order, state)
+                worst = 0.0
+                for i in order:
+                    score = w[bias]
                     for p in range(indptr[i], indptr[i + 1]):
-                        w[indices[p]] += data[p] * step
-            if worst <= tolerance:
-                break
-        weights[:, j] = w
-    return weights
+                        score += data[p] * w[indices[p]]
+                    y = signs[i, j]
+                    margin = float(score * y)
+                    old = alpha[i]
+                    q = float(norms[i])
+                    new = old
+                    for _ in range(8):
+                        slope = q * (new - old) + margin + math.log(new / (cost - new))
+                        if abs(slope) < 0.1 * tolerance:
+                            break
+                        target = new - slope / (q + cost / (new * (cost - new)))
+                        if target <= 0.0:
+                            target = 0.1 * new
+                        elif target >= cost:
+                            target = cost - 0.1 * (cost - new)
+                        new = target
+                    alpha[i] = new
+                    worst = max(worst, abs(new - old) * q)
+                    step = np.float32((new - old) * y)
+                    if step != 0.0:
+                        w[bias] += step
+                        for p in range(indptr[i], indptr[i + 1]):
+                            w[indices[p]] += data[p] * step
+                if worst <= tolerance:
+                    break
+            found[c, :, j] = w
+    return found

@@ -28,8 +28,8 @@ class SolverSettings:
     Parameters
     ----------
     loss : {"squared_hinge", "logistic"}
-    cost : float
-        C, the weight of the loss against the regulariser.
+    costs : tuple of float
+        C, the weight of the loss against the regulariser: one, or several, ascending, to have a solution for each.
     tolerance : float
         Stop when no dual gradient is larger.
     rounds : int
@@ -43,7 +43,7 @@ class SolverSettings:
     """
 
     loss: str = "squared_hinge"
-    cost: float = 1.0
+    costs: tuple[float, ...] = (1.0,)
     tolerance: float = 0.1
     rounds: int = 6
     effort: float = 1.0
@@ -83,19 +83,19 @@ def train(
     settings: SolverSettings,
     n_jobs: int | None = None,
     seed: int = 0,
-) -> list[TreeWeights]:
-    """Train all nodes of all trees."""
+) -> list[list[TreeWeights]]:
+    """Train all nodes of all trees: for each cost, the weights of each tree."""
     tasks = [_tasks(tree, X, Y, pool.cores(n_jobs)) for tree in trees]
     total = sum(task.work for some in tasks for task in some) or 1.0
     threads = min(pool.cores(n_jobs), max(map(len, tasks)) or 1)
     memory.require(
-        threads * max((_task_bytes(task, X) for some in tasks for task in some), default=0),
+        threads * max((_task_bytes(task, X, len(settings.costs)) for some in tasks for task in some), default=0),
         "Training",
         "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
     )
     scratch = threading.local()
 
-    def work(task: _Task) -> list[_Solved]:
+    def work(task: _Task) -> list[list[_Solved]]:
         if not hasattr(scratch, "place"):
             scratch.place = np.full(X.shape[1], -1, np.int32)
             scratch.where = np.empty(X.shape[0], np.int32)
@@ -103,12 +103,14 @@ def train(
         done(task.work / total)
         return found
 
-    weights = []
+    weights: list[list[TreeWeights]] = [[] for _ in settings.costs]
     with progress.stage("training nodes") as done:
         for tree, some in zip(trees, tasks, strict=True):  # one after another: only one tree's loose parts are held
             some.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
-            parts = [part for found in pool.run(work, some, n_jobs) for part in found]
-            weights.append(_assemble(tree, parts, X.shape[1], settings.dtype))
+            solved = pool.run(work, some, n_jobs)
+            for c, of_cost in enumerate(weights):
+                parts = [part for found in solved for part in found[c]]
+                of_cost.append(_assemble(tree, parts, X.shape[1], settings.dtype))
     return weights
 
 
@@ -135,7 +137,7 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
             points = group_points[group_ptr[g] : group_ptr[g + 1]]
             load = float(lengths[points].sum() + len(points))
             step = last - first
-            if load * step > 5e7:  # about a tenth of a second: worth sharing out among threads
+            if load * step > 1e7:  # about a fiftieth of a second: worth sharing out among threads
                 step = max(solve.LANES, -(-step // (2 * threads) // solve.LANES) * solve.LANES)
             tasks += [
                 _Task(points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a))
@@ -144,38 +146,34 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
     return tasks
 
 
-def _task_bytes(task: _Task, X: csr_array) -> float:
-    """What a thread holds at once: the group's points, their signs and duals, and eight columns of weights."""
+def _task_bytes(task: _Task, X: csr_array, n_costs: int) -> float:
+    """What a thread holds at once: the group's points, their signs and duals, and eight columns of weights a cost."""
     n = len(task.points)
     nnz = task.work / (task.last - task.first)
     features = min(X.shape[1], nnz)
-    return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + 4 * (features + 1) * (2 * solve.LANES + 2) + 4 * sum(X.shape)
+    weights = 4 * (features + 1) * ((2 + n_costs) * solve.LANES + 2)
+    return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + weights + 4 * sum(X.shape)
 
 
 def _solve(
     task: _Task, X: csr_array, settings: SolverSettings, seed: int, place: np.ndarray, where: np.ndarray
-) -> list[_Solved]:
+) -> list[list[_Solved]]:
+    """What each cost gives for the children of a task."""
     indptr, indices, data, norms, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
     where[task.points] = np.arange(len(task.points), dtype=np.int32)
     signs = np.empty((len(task.points), solve.LANES), np.float32)
-    found = []
+    costs = np.array(settings.costs, np.float64)
+    found: list[list[_Solved]] = [[] for _ in costs]
     for first in range(task.first, task.last, solve.LANES):
         last = min(first + solve.LANES, task.last)
         gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
-        weights = _SOLVERS[settings.loss](
-            indptr,
-            indices,
-            data,
-            norms,
-            signs,
-            settings.cost,
-            settings.tolerance,
-            settings.rounds,
-            settings.effort,
+        solved = _SOLVERS[settings.loss](
+            indptr, indices, data, norms, signs, costs, settings.tolerance, settings.rounds, settings.effort,
             seed + first,
-        )
-        kept = gather.prune(weights, features, last - first, settings.threshold, np.empty(0, settings.dtype))
-        found.append((task.offset + first, kept))
+        )  # fmt: skip
+        for of_cost, weights in zip(found, solved, strict=True):
+            kept = gather.prune(weights, features, last - first, settings.threshold, np.empty(0, settings.dtype))
+            of_cost.append((task.offset + first, kept))
     return found
 
 

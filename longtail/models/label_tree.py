@@ -6,6 +6,7 @@ where no cost is given, some are tried and held-out points choose.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.data.split import FEW
 from longtail.errors import SettingsError
-from longtail.kernels import pool
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest
 from longtail.linear.train import SolverSettings, train
@@ -22,7 +22,7 @@ from longtail.metrics import evaluate
 from longtail.models.base import Arrays, Ranker
 from longtail.models.wrapper import hold_out
 
-_SHARES = (1.0, 0.5, 0.25)  # of the usual cost, to be tried
+_SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 
 
 class LabelTreeRanker(Ranker):
@@ -71,7 +71,7 @@ class LabelTreeRanker(Ranker):
         self.cost_ = self._choose_cost(X, Y, validation)
         with progress.stage("grouping labels"):
             trees = self._plant(X, Y, self.n_trees)
-        self.forest_ = self._grow(trees, X, Y, self.cost_, self.n_jobs)
+        (self.forest_,) = self._grow(trees, X, Y, [self.cost_])
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
         """The cost to train with: as given, or the usual one, or for few points what a tree and held-out ones like."""
@@ -83,18 +83,17 @@ class LabelTreeRanker(Ranker):
         (X, Y), held = hold_out(X, Y, 1 / 3, self.random_state) if validation is None else ((X, Y), validation)
         if held[1].nnz == 0:  # no point can be spared
             return usual
-        trees = self._plant(X, Y, 1)
+        with progress.stage("choosing the cost"):
+            costs = [share * usual for share in _SHARES]
+            forests = self._grow(self._plant(X, Y, 1), X, Y, costs)
+            return costs[int(np.argmax([self._worth(forest, Y, held) for forest in forests]))]
 
-        def worth(share: float) -> float:
-            forest = self._grow(trees, X, Y, share * usual, 1)
-            found = forest.predict(held[0], Y.shape[1], 5, self.beam, SLOPES[self.loss], self.normalize, 1)
-            figures = evaluate(held[1], found, train_Y=Y, ks=(5,))
-            done(1 / len(_SHARES))
-            return figures["nDCG@5"] + figures["PSnDCG@5"]  # rare labels must not pay for frequent ones
-
-        with progress.stage("choosing the cost") as done:
-            found = pool.run(worth, _SHARES, self.n_jobs)
-        return usual * _SHARES[int(np.argmax(found))]
+    def _worth(self, forest: Forest, Y: csr_array, held: tuple[csr_array, csr_array]) -> float:
+        """How well a forest ranks held-out points, without rare labels paying for frequent ones."""
+        slope = SLOPES[self.loss]
+        found = forest.predict(held[0], Y.shape[1], 5, self.beam, slope, self.normalize, self.n_jobs)
+        figures = evaluate(held[1], found, train_Y=Y, ks=(5,))
+        return figures["nDCG@5"] + figures["PSnDCG@5"]
 
     def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[label_tree.LabelTree]:
         """Trees of labels, without weights."""
@@ -110,11 +109,11 @@ class LabelTreeRanker(Ranker):
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 
     def _grow(
-        self, trees: list[label_tree.LabelTree], X: csr_array, Y: csr_array, cost: float, n_jobs: int | None
-    ) -> Forest:
-        """Classifiers for the nodes of trees."""
-        settings = SolverSettings(self.loss, cost, self.tolerance, threshold=self.threshold, dtype=self.dtype)
-        return Forest.join(trees, train(trees, X, Y, settings, n_jobs, self.random_state))
+        self, trees: list[label_tree.LabelTree], X: csr_array, Y: csr_array, costs: Sequence[float]
+    ) -> list[Forest]:
+        """Classifiers for the nodes of trees: a forest for each cost, of which the smallest comes first."""
+        settings = SolverSettings(self.loss, tuple(costs), self.tolerance, threshold=self.threshold, dtype=self.dtype)
+        return [Forest.join(trees, weights) for weights in train(trees, X, Y, settings, self.n_jobs, self.random_state)]
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize, self.n_jobs)
