@@ -17,13 +17,12 @@ import numpy as np
 from numba import njit
 
 from longtail.kernels.solve import _next
-from longtail.kernels.topk import top_k_pairs
+from longtail.kernels.topk import ABOVE_ZERO, fill_places
 
 N_FEATURES = 8
 LOGISTIC, POPULATION = 0, 1
 _LOW, _HIGH = np.float32(1e-9), np.float32(1 - 1e-6)
 _EPSILON = np.float32(1e-6)
-_ABOVE_ZERO, _BELOW_ONE = np.float32(1e-30), np.float32(1 - 2**-23)
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -322,40 +321,40 @@ def rerank(
 ):
     """Rank anew the first m candidates of rows first..last and keep the k best: labels and scores (rows, k), counts.
 
-    A score is the chance that the label is right, as learnt or the base's own, times worth[label], which is at most 1.
-    Candidates beyond m follow in their own order. points, worth (L,); text as labels, or empty.
+    They are ranked by the chance that the label is right, as learnt or the base's own, and by worth = (gain, plain,
+    scale), as in ``fill_places``. Candidates beyond m follow in their own order. points (L,); text as labels, or empty.
     """
+    gain, plain, scale = worth
     phi, hidden, trust, p, code, slots, y = scratch(m, net)
     n_blocks = p.shape[0]
     known = np.empty(m, np.float32)
     similar = np.zeros(m, np.float32)
-    final = np.empty(m, np.float32)
+    chance = np.empty(m, np.float32)
+    own = np.empty(m, np.int32)
     for row in range(first, last):
         lo = ptr[row]
         n = min(ptr[row + 1] - lo, m)
-        own = labels[lo : lo + n]
+        own[:n] = labels[lo : lo + n]
         if learnt and n > 0:
             for i in range(n):
                 known[i] = points[own[i]]
                 if text.shape[0] > 0:
                     similar[i] = text[lo + i]
             forward(
-                own, scores[lo : lo + n], known[:n], similar[:n], trust_at, net,
+                own[:n], scores[lo : lo + n], known[:n], similar[:n], trust_at, net,
                 phi, hidden, trust, p, code, slots, y[:, :n],
             )  # fmt: skip
             for i in range(n):
-                final[i] = _sigmoid(y[n_blocks, i])
+                chance[i] = _sigmoid(y[n_blocks, i])
         else:
             for i in range(n):
-                final[i] = scores[lo + i]
-        for i in range(n):
-            final[i] = min(max(final[i] * worth[own[i]], _ABOVE_ZERO), _BELOW_ONE)
+                chance[i] = scores[lo + i]
         at = row - first
-        kept = top_k_pairs(own, final[:n], k, out_labels[at], out_scores[at])
+        kept = fill_places(own[:n], chance[:n], gain, plain, scale, k, out_labels[at], out_scores[at])
         for i in range(lo + n, min(ptr[row + 1], lo + k)):  # only where more are asked for than are ranked anew
-            share = scores[i] / max(scores[lo + n - 1], _ABOVE_ZERO)
+            share = scores[i] / max(scores[lo + n - 1], ABOVE_ZERO)
             out_labels[at, kept] = labels[i]
-            out_scores[at, kept] = max(out_scores[at, n - 1] * share, _ABOVE_ZERO)
+            out_scores[at, kept] = max(out_scores[at, n - 1] * share, ABOVE_ZERO)
             kept += 1
         counts[at] = kept
 

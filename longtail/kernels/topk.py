@@ -4,8 +4,9 @@ One rule everywhere: higher scores first, equal scores by smaller index, so that
 which candidates were met. Selection keeps a heap of k entries whose root is the worst one kept, inside the caller's own
 output arrays: nothing is allocated, and a score that cannot enter costs one comparison. Scores must not be NaN.
 
-``top_k_row`` and ``top_k_pairs`` are serial and meant to be called from other kernels. ``csr_top_k`` is parallel over
-rows and, like every parallel kernel, must not be entered from two Python threads at once; ``csr_top_k_serial`` may.
+``top_k_row``, ``top_k_pairs`` and ``fill_places`` are serial and meant to be called from other kernels. ``csr_top_k``
+is parallel over rows and, like every parallel kernel, must not be entered from two Python threads at once;
+``csr_top_k_serial`` may.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numba import njit, prange
 
 # Scores compared at once with the threshold: a loop without an exit, which LLVM turns into vector compares.
 _BLOCK = 128
+ABOVE_ZERO, _BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
 
 
 @njit(cache=True, nogil=True)
@@ -117,6 +119,38 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
             _sift_down(out_idx, out_val, 0, size)
     _sort_heap(out_idx, out_val, size)
     return size
+
+
+@njit(cache=True, nogil=True)
+def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
+    """The k best labels, place by place: where a right label is worth plain[j] + scale[j] gain[label], at most 1.
+
+    The last of the places stands for all beyond it. A score is the chance times the worth in the first place; a label
+    that another overtook further down scores a trace less than that one, so that scores fall along the ranking.
+    labels and chance change their order. Returns how many were written.
+    """
+    n, last = labels.shape[0], plain.shape[0] - 1
+    ahead = min(last, n, k)
+    for j in range(ahead):
+        best, most = j, np.float32(-1.0)
+        for i in range(j, n):
+            value = chance[i] * (plain[j] + scale[j] * gain[labels[i]])
+            if value > most or (value == most and labels[i] < labels[best]):
+                best, most = i, value
+        labels[j], labels[best] = labels[best], labels[j]
+        chance[j], chance[best] = chance[best], chance[j]
+        out_labels[j] = labels[j]
+        out_scores[j] = chance[j] * (plain[0] + scale[0] * gain[labels[j]])
+    for i in range(ahead, n):
+        chance[i] *= plain[last] + scale[last] * gain[labels[i]]
+    kept = ahead + top_k_pairs(labels[ahead:], chance[ahead:], k - ahead, out_labels[ahead:], out_scores[ahead:])
+    for j in range(ahead, kept):
+        worth = gain[out_labels[j]]
+        out_scores[j] *= (plain[0] + scale[0] * worth) / max(plain[last] + scale[last] * worth, ABOVE_ZERO)
+    for j in range(kept):
+        highest = _BELOW_ONE if j == 0 else out_scores[j - 1] * _TRACE_LESS
+        out_scores[j] = max(min(out_scores[j], highest), ABOVE_ZERO)
+    return kept
 
 
 @njit(cache=True, nogil=True)

@@ -7,8 +7,9 @@ instance multiplies a score by the label's inverse propensity.
 Choices made here. The network reads and writes the base's best m labels only, so that its cost does not depend on how
 many labels there are. It learns from scores that copies of the base gave to points they had not seen. Its default loss
 is logistic, so that what it returns is the chance p of a label to be right. Then the ranking with the highest expected
-(1 - tail) P + tail PSP is known: by p (1 - tail + tail w / ŵ), w being the inverse propensity and ŵ that of a point's
-rarest label on average; `tail` moves along the curve between the two without fitting again. A part with the same
+(1 - tail) P@k + tail PSP@k is known: the labels with the highest p (1 - tail + tail w / ŵ_k), w being the inverse
+propensity and ŵ_k the mean of a point's k rarest labels, which is lower the more places there are. So place k goes to
+the best label left by that measure, and `tail` moves along the curve without fitting again. A part with the same
 weights for all labels sees the score, the rank, the margin to the best and how many training points the label had: it
 learns how far scores of rare labels are to be trusted, which no row of a rare label itself could.
 """
@@ -29,7 +30,9 @@ from longtail.models.label_tree import unit_rows
 from longtail.models.wrapper import Wrapper, check_base, folds, out_of_fold
 from longtail.neural.rerank import LOSSES, Candidates, Reranker, RerankSettings, add_similarity, frozen
 
+_Worth = tuple[np.ndarray, np.ndarray, np.ndarray]  # gain (L,), plain and scale of each place; see fill_places
 METHODS = ("blocks", "inverse_propensity")
+PLACES = 5  # that are filled by a measure of their own; those beyond go by the last
 
 
 class RankNet(Wrapper):
@@ -87,10 +90,10 @@ class RankNet(Wrapper):
     kind: ClassVar[str] = "ranknet"
     points_: np.ndarray
     propensity_: np.ndarray
-    typical_: float
+    typical_: np.ndarray
     network_: Reranker
     text_: csr_array | None
-    _made_worth: tuple[float, np.ndarray] | None
+    _made_worth: tuple[float, _Worth] | None
 
     def __init__(
         self,
@@ -109,7 +112,7 @@ class RankNet(Wrapper):
         trust: float = 10.0,
         text: bool = True,
         epochs: int = 5,
-        learning_rate: float = 0.05,
+        learning_rate: float = 0.1,
         decay: float = 0.0001,
         n_folds: int = 3,
         propensity_a: float = 0.55,
@@ -174,8 +177,7 @@ class RankNet(Wrapper):
         self._check_settings()
         self.points_ = frozen(np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.float32))
         self.propensity_ = inverse_propensity(Y, self.propensity_a, self.propensity_b).astype(np.float32)
-        rows = np.flatnonzero(np.diff(Y.indptr))
-        self.typical_ = float(np.maximum.reduceat(self.propensity_[Y.indices], Y.indptr[rows]).mean())
+        self.typical_ = typical_worth(Y, self.propensity_, PLACES)
         self.text_, self.network_ = None, Reranker.identity()
         if self.method == "blocks":
             self.text_ = None if Z is None or not self.text else _read_only(unit_rows(Z))
@@ -242,30 +244,45 @@ class RankNet(Wrapper):
         learnt = self.method == "blocks"
         return self.network_.rank(found, self.points_, self._worth(), learnt, self.candidates, k, self.n_jobs)
 
-    def _worth(self) -> np.ndarray:
-        """What a right label counts, (L,), at most 1; made again when `tail` has changed."""
+    def _worth(self) -> _Worth:
+        """What a right label counts in each place, at most 1; made again when `tail` has changed."""
         if self._made_worth is None or self._made_worth[0] != self.tail:
             self._check_tail()
-            tail, w = np.float32(self.tail), self.propensity_
-            worth = 1 - tail + tail * w / self.typical_ if self.method == "blocks" else w**tail
-            self._made_worth = self.tail, frozen(worth / worth.max())
+            gain, tail = self.propensity_, np.float32(self.tail)
+            if self.method == "blocks":
+                plain, scale = np.full(len(self.typical_), 1 - tail), tail / self.typical_
+            else:
+                gain, plain, scale = gain**tail, np.zeros(1, np.float32), np.ones(1, np.float32)
+            most = plain + scale * gain.max()
+            self._made_worth = self.tail, (frozen(gain), frozen(plain / most), frozen(scale / most))
         return self._made_worth[1]
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         arrays = {"points": self.points_, "propensity": self.propensity_, **self.network_.arrays()}
         if self.text_ is not None:
             arrays |= {f"text_{part}": getattr(self.text_, part) for part in ("data", "indices", "indptr")}
-        return {"typical": self.typical_}, arrays, self._parts()
+        return {"typical": self.typical_.tolist()}, arrays, self._parts()
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self._restore_base(parts)
         self.points_, self.propensity_ = frozen(arrays["points"]), arrays["propensity"]
-        self.typical_, self.network_ = facts["typical"], Reranker(arrays, self.trust)
+        self.typical_ = np.atleast_1d(np.array(facts["typical"], np.float32))
+        self.network_ = Reranker(arrays, self.trust)
         self.text_ = None
         if "text_data" in arrays:
             text = (arrays["text_data"], arrays["text_indices"], arrays["text_indptr"])
             self.text_ = _read_only(csr_array(text, shape=(self.n_labels_, self.n_features_in_)))
         self._made_worth = None
+
+
+def typical_worth(Y: csr_array, worth: np.ndarray, n_places: int) -> np.ndarray:
+    """Mean worth (L,) of a point's k best labels, for k = 1 .. n_places, where a label it does not have counts 0."""
+    order = np.lexsort((-worth[Y.indices], np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))))
+    place = np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], np.diff(Y.indptr))
+    first = place < n_places
+    total = np.bincount(place[first], worth[Y.indices[order]][first], n_places)
+    points = max(int(np.count_nonzero(np.diff(Y.indptr))), 1)
+    return (total.cumsum() / np.arange(1, n_places + 1) / points).astype(np.float32)
 
 
 def _read_only(matrix: csr_array) -> csr_array:

@@ -171,7 +171,7 @@ class Reranker:
         self,
         found: Candidates,
         points: np.ndarray,
-        worth: np.ndarray,
+        worth: tuple[np.ndarray, np.ndarray, np.ndarray],
         learnt: bool,
         m: int,
         k: int,

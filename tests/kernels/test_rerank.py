@@ -169,10 +169,12 @@ def test_ranking_anew_keeps_the_best_and_lets_the_rest_follow() -> None:
     def run(learnt: bool, m: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         out = np.zeros((3, k), np.int32), np.zeros((3, k), np.float32), np.zeros(3, np.int64)
         points = np.full(L, 5, np.float32)
-        points.flags.writeable = worth.flags.writeable = False
+        zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
+        for array in (points, worth, zero, one):
+            array.flags.writeable = False
         kernels.rerank(
-            ptr, labels, scores, np.empty(0, np.float32), points, worth, learnt, np.float32(TRUST), as_tuple(net),
-            m, k, 0, 3, *out,
+            ptr, labels, scores, np.empty(0, np.float32), points, (worth, zero, one), learnt, np.float32(TRUST),
+            as_tuple(net), m, k, 0, 3, *out,
         )  # fmt: skip
         return out
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from longtail.kernels.topk import csr_top_k, csr_top_k_serial, top_k_pairs, top_k_row
+from longtail.kernels.topk import csr_top_k, csr_top_k_serial, fill_places, top_k_pairs, top_k_row
 
 # Few distinct values, so that ties are the rule and not the exception.
 VALUES = st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6, width=32), st.just(-np.inf))
@@ -93,3 +93,26 @@ def test_csr_without_rows(kernel: Callable) -> None:
     indptr, indices, data = kernel(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert indptr.tolist() == [0]
     assert len(indices) == len(data) == 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 12), st.integers(0, 15), st.integers(1, 5))
+def test_each_place_goes_to_the_label_that_is_worth_most_there(seed: int, n: int, k: int, n_places: int) -> None:
+    rng = np.random.default_rng(seed)
+    labels, chance = rng.permutation(20)[:n].astype(np.int32), rng.uniform(0.01, 0.99, n).astype(np.float32)
+    gain = rng.uniform(0.5, 3, 20).astype(np.float32)
+    plain = rng.uniform(0, 0.4, n_places).astype(np.float32)
+    scale = rng.uniform(0.05, 0.2, n_places).astype(np.float32)
+    expected, left = [], dict(zip(labels.tolist(), chance.tolist(), strict=True))
+    for j in range(min(k, n)):
+        at = min(j, n_places - 1)
+        values = {label: p * float(plain[at] + scale[at] * gain[label]) for label, p in left.items()}
+        expected.append(max(values, key=values.__getitem__))
+        del left[expected[-1]]
+    idx, val = np.empty(k, np.int32), np.empty(k, np.float32)
+    chances = dict(zip(labels.tolist(), chance.tolist(), strict=True))
+    written = fill_places(labels, chance, gain, plain, scale, k, idx, val)
+    assert idx[:written].tolist() == expected
+    own = np.array([chances[i] * (plain[0] + scale[0] * gain[i]) for i in expected])
+    np.testing.assert_allclose(val[:written], np.minimum.accumulate(own), rtol=1e-4)
+    assert (np.diff(val[:written]) < 0).all()

@@ -15,7 +15,7 @@ from longtail.models.fastxml import FastXML
 from longtail.models.glas import GLaS
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
-from longtail.models.ranknet import RankNet
+from longtail.models.ranknet import RankNet, typical_worth
 from tests.contract import RankerContract, toy
 
 
@@ -106,6 +106,22 @@ def test_a_block_learns_what_labels_say_of_each_other() -> None:
         gaps.append(chance[differ].mean() - chance[~differ].mean())
     assert gaps[0] < 0.3
     assert gaps[1] > 0.7
+
+
+def test_a_typical_point_is_worth_less_a_place_the_more_places_there_are() -> None:
+    Y = csr_array(np.array([[1, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]], np.float32))
+    worth = np.array([1, 5, 3, 2], np.float32)
+    np.testing.assert_allclose(typical_worth(Y, worth, 4), [7 / 2, 10 / 4, 11 / 6, 11 / 8])  # of the points with labels
+
+
+def test_places_further_down_go_to_rarer_labels() -> None:
+    """Rare labels count more in PSP@k the larger k is, so that the first place is the last they win."""
+    model = RankNet(small(), tail=0.5).fit(*toy()[:2])
+    gain, plain, scale = model._worth()
+    rare, frequent = gain.argmax(), gain.argmin()
+    worth = plain[:, None] + scale[:, None] * gain[[rare, frequent]]
+    assert (np.diff(worth[:, 0] / worth[:, 1]) > 0).all()
+    np.testing.assert_allclose(worth[:, 0], 1, rtol=1e-6)
 
 
 def test_label_text_is_seen_only_where_given_and_wanted() -> None:
