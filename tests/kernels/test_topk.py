@@ -103,14 +103,14 @@ def test_each_place_goes_to_the_label_that_is_worth_most_there(seed: int, n: int
     gain = rng.uniform(0.5, 3, 20).astype(np.float32)
     plain = rng.uniform(0, 0.4, n_places).astype(np.float32)
     scale = rng.uniform(0.05, 0.2, n_places).astype(np.float32)
-    expected, left = [], dict(zip(labels.tolist(), chance.tolist(), strict=True))
+    chances = dict(zip(labels.tolist(), chance.copy(), strict=True))  # float32, so that near ties fall the same way
+    expected, left = [], dict(chances)
     for j in range(min(k, n)):
         at = min(j, n_places - 1)
-        values = {label: p * float(plain[at] + scale[at] * gain[label]) for label, p in left.items()}
+        values = {label: p * (plain[at] + scale[at] * gain[label]) for label, p in left.items()}
         expected.append(max(values, key=values.__getitem__))
         del left[expected[-1]]
     idx, val = np.empty(k, np.int32), np.empty(k, np.float32)
-    chances = dict(zip(labels.tolist(), chance.tolist(), strict=True))
     written = fill_places(labels, chance, gain, plain, scale, k, idx, val)
     assert idx[:written].tolist() == expected
     own = np.array([chances[i] * (plain[0] + scale[0] * gain[i]) for i in expected])
