@@ -56,6 +56,7 @@ VARIANTS = {  # name: (model, whether it sees label text)
     "no-mix": ("decaf(n_trees=0, mix=False)", True),
     "int8": ("decaf(dtype='int8')", True),
     "paper": ("decaf(preset='paper')", True),
+    "paper-one-instance": ("decaf(preset='paper', instances=1)", True),
 } | {  # Tables 5 and 6: the paper's four modules, trained as the default is: two minutes a run, not an hour
     f"parts{name}": (f"decaf({', '.join(f'{key}={value}' for key, value in (_MODULES | setting).items())})", True)
     for name, setting in {
