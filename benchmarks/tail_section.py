@@ -28,7 +28,7 @@ _PAPERS = {  # about half a point below the papers' rows, which are means over o
     "bibtex pfastrexml": {"PSP@1": 51.5},
     "delicious pfastrexml": {"PSP@1": 34.0},
 }
-_HIGHEST = {"ranknet of taug": ("PSP@1", "F@1")}  # of all rankers around the same base
+_HIGHEST = {"ranknet of taug": ("PSP@1", "F@1")}  # of all rankers made of the same base
 _AUTO, _AUTO_BELOW = ("P@5", "F@1", "F@5"), 0.3
 _SINGLE = ("pfastrexml",)  # models that are compared with another and wrap none
 _ADDED_MS = 0.3
@@ -90,7 +90,7 @@ def _reached(row: Row, rows: list[Row]) -> list[str]:
     goals = dict(_PAPERS.get(f"{row['data']} {row['system']}", {}))
     others = [r for r in rows if r["data"] == row["data"] and r is not row]
     for measure in _HIGHEST.get(row["system"], ()):
-        goals[measure] = max((r[measure] for r in others if r["base"] == row["base"]), default=0.0)
+        goals[measure] = max((r[measure] for r in others if row["base"] in r["model"]), default=0.0)
     if row["system"] == "auto":
         known = [store.best_peer(row["data"]), store.best_own(row["data"])]
         singles = [r for r in others if r["system"] == r["base"] or r["system"] in _SINGLE]
