@@ -154,9 +154,7 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
     """
     n = indptr.shape[0] - 1
     d1 = indices.max() + 2 if len(indices) else 1
-    found = np.empty((costs.shape[0], d1, LANES), np.float32)
-    weights = np.zeros((d1, LANES), np.float32)
-    flat = weights.reshape(-1)
+    found = np.zeros((costs.shape[0], d1, LANES), np.float32)
     beta = np.zeros((n, LANES), np.float32)
     gap = np.empty(LANES, np.float32)
     order = np.arange(n).astype(np.int32)
@@ -166,6 +164,10 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
     one_beta = np.empty(n, np.float32)
     one_sign = np.empty(n, np.float32)
     for c in range(costs.shape[0]):
+        weights = found[c]
+        if c > 0:
+            weights[:] = found[c - 1]
+        flat = weights.reshape(-1)
         damp = np.float32(0.5 / costs[c])
         damped = norms + damp
         for turn in range(rounds):
@@ -195,7 +197,6 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
                         break
                 weights[:, j] = one_weights
                 beta[:, j] = one_beta
-        found[c] = weights
     return found
 
 
