@@ -68,18 +68,20 @@ def prune(weights, features, n_lanes, threshold, value):
     """
     d = weights.shape[0] - 1
     count = 0
+    largest = np.zeros(n_lanes, np.float32)
     for a in range(d):
         for j in range(n_lanes):
-            count += abs(weights[a, j]) >= threshold and weights[a, j] != 0
+            size = abs(weights[a, j])
+            count += size >= threshold and size != 0
+            largest[j] = max(largest[j], size)
     feature = np.empty(count, np.int32)
     lane = np.empty(count, np.uint8)
     value = np.empty(count, value.dtype)
     scales = np.ones(n_lanes, np.float32)
     if value.itemsize == 1:
         for j in range(n_lanes):
-            largest = np.abs(weights[:d, j]).max() if d > 0 else np.float32(0.0)
-            if largest > 0:
-                scales[j] = largest / np.float32(127.0)
+            if largest[j] > 0:
+                scales[j] = largest[j] / np.float32(127.0)
     c = 0
     for a in range(d):
         for j in range(n_lanes):

@@ -4,7 +4,8 @@ The children of a tree node share their training points and differ only in their
 time: the weights of eight problems lie side by side, and one walk over a point's features serves all eight with
 vector instructions. A full pass in lockstep finds the points that matter to each problem; few do (the support
 vectors), and those are then refined one problem after another. Full passes and refinement alternate until no full
-pass finds a violation.
+pass finds a violation. Two siblings alone, as in a binary tree, are solved as a pair: a quarter of the weights to walk
+over.
 
 Signs and dual variables are folded together: beta = y * alpha, so beta has the sign of y or is zero, and w = sum
 beta_i x_i.
@@ -111,6 +112,40 @@ def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, bet
 
 
 @njit(cache=True, nogil=True, fastmath=True)
+def pair_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):
+    """As :func:`lockstep_pass` for two problems: signs, beta : (n, 2); weights : flat (d + 1) * 2."""
+    bias = np.uint64(weights.shape[0]) - _2
+    gap[:] = 0.0
+    for i in order:
+        begin, end = np.uint64(indptr[i]), np.uint64(indptr[i + 1])
+        s0, s1 = weights[bias], weights[bias + _1]
+        for p in range(begin, end):
+            f = np.uint64(indices[p]) * _2
+            s0 += data[p] * weights[f]
+            s1 += data[p] * weights[f + _1]
+        norm = norms[i]
+        y, old = signs[i, 0], beta[i, 0]
+        new = old - (s0 - y + damp * old) / norm
+        new = new if new * y > 0 else np.float32(0.0)
+        beta[i, 0] = new
+        s0 = new - old
+        y, old = signs[i, 1], beta[i, 1]
+        new = old - (s1 - y + damp * old) / norm
+        new = new if new * y > 0 else np.float32(0.0)
+        beta[i, 1] = new
+        s1 = new - old
+        if s0 != 0.0 or s1 != 0.0:
+            gap[0] = max(gap[0], abs(s0) * norm)
+            gap[1] = max(gap[1], abs(s1) * norm)
+            weights[bias] += s0
+            weights[bias + _1] += s1
+            for p in range(begin, end):
+                f = np.uint64(indices[p]) * _2
+                weights[f] += data[p] * s0
+                weights[f + _1] += data[p] * s1
+
+
+@njit(cache=True, nogil=True, fastmath=True)
 def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active):
     """One pass over the `active` points of one problem.
 
@@ -146,17 +181,17 @@ def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active)
 
 @njit(cache=True, nogil=True)
 def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds, effort, seed):
-    """Solve eight problems for each of some costs, ascending; returns their weights (n_costs, d + 1, 8).
+    """Solve eight or two problems for each of some costs, ascending; returns their weights (n_costs, d + 1, 8 or 2).
 
-    A cost starts from the solution of the one before, which is near. norms : |x|^2 + 1. At most `rounds` full passes;
-    after each but the last, a problem is refined until it is solved on its active points or has made `effort` times as
-    many visits as it has points in all. A problem whose signs are all 0 stays at zero.
+    signs : (n, 8 or 2). norms : |x|^2 + 1. A cost starts from the solution of the one before, which is near. At most
+    `rounds` full passes; after each but the last, a problem is refined until it is solved on its active points or has
+    made `effort` times as many visits as it has points in all. A problem whose signs are all 0 stays at zero.
     """
-    n = indptr.shape[0] - 1
+    n, lanes = signs.shape
     d1 = indices.max() + 2 if len(indices) else 1
-    found = np.zeros((costs.shape[0], d1, LANES), np.float32)
-    beta = np.zeros((n, LANES), np.float32)
-    gap = np.empty(LANES, np.float32)
+    found = np.zeros((costs.shape[0], d1, lanes), np.float32)
+    beta = np.zeros((n, lanes), np.float32)
+    gap = np.empty(lanes, np.float32)
     order = np.arange(n).astype(np.int32)
     active = np.empty(n, np.int32)
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
@@ -172,10 +207,13 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
         damped = norms + damp
         for turn in range(rounds):
             state = _shuffle(order, state)
-            lockstep_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
+            if lanes == 2:
+                pair_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
+            else:
+                lockstep_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
             if turn == rounds - 1 or gap.max() <= tolerance:
                 break
-            for j in range(LANES):
+            for j in range(lanes):
                 if gap[j] <= tolerance:
                     continue
                 stay = 0
@@ -210,7 +248,7 @@ def logistic(indptr, indices, data, norms, signs, costs, tolerance, rounds, effo
     """
     n = indptr.shape[0] - 1
     bias = indices.max() + 1 if len(indices) else 0
-    found = np.zeros((costs.shape[0], bias + 1, LANES), np.float32)
+    found = np.zeros((costs.shape[0], bias + 1, signs.shape[1]), np.float32)
     w = np.empty(bias + 1, np.float32)
     order = np.arange(n)
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.kernels import beam, pool
+from longtail.kernels import beam, pool, products
 from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
 from longtail.store.flat import FlatArrays
@@ -35,16 +35,16 @@ class Forest(FlatArrays):
 
     @classmethod
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
-        """Lay trained trees out side by side."""
+        """Lay trained trees out side by side. Takes the weights, so as not to hold them twice."""
         starts = np.concatenate([[0], np.cumsum([len(w.nodes) for w in weights])])
         rows = zip(trees, weights, starts[:-1], strict=True)
         ptr = np.stack([_rows(tree, w) + start for tree, w, start in rows])
         return cls(
             ptr=ptr.astype(np.int32 if starts[-1] < 2**31 else np.int64),
-            nodes=np.concatenate([w.nodes for w in weights]),
-            values=np.concatenate([w.values for w in weights]),
-            scale=np.concatenate([w.scale for w in weights]),
-            bias=np.concatenate([w.bias for w in weights]),
+            nodes=_take(weights, "nodes"),
+            values=_take(weights, "values"),
+            scale=_take(weights, "scale"),
+            bias=_take(weights, "bias"),
             child_ptr=np.concatenate([t.child_ptr for t in trees]),
             level_ptr=np.concatenate([t.level_ptr for t in trees]),
             labels=np.concatenate([t.labels for t in trees]),
@@ -55,7 +55,25 @@ class Forest(FlatArrays):
         )
 
     @cached_property
-    def node_of(self) -> np.ndarray:
+    def trees(self) -> beam.Trees:
+        """The arrays as the search takes them, with some more that are made rather than kept."""
+        n_trees = len(self.ptr)
+        inner = self.level_ptr[self.level_at[1:] - 2]  # nodes of each tree that are no labels
+        full_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64)
+        size = 0
+        for t in range(n_trees):
+            n_nodes = int(self.node_at[t + 1] - self.node_at[t])
+            size = products.place_full_rows(self.ptr[t], inner[t], n_nodes, size, full_at[t])
+        full = np.zeros(size, self.values.dtype)
+        for t in range(n_trees):
+            products.fill_full_rows(self.ptr[t], self.nodes, self.values, inner[t], full_at[t], full)
+        return beam.Trees(
+            self.ptr, self.nodes, self.values, full_at.astype(np.int32 if size < 2**31 else np.int64), full,
+            self.scale, self.bias, self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at,
+            self.level_at, self.label_at, self._node_of(),
+        )  # fmt: skip
+
+    def _node_of(self) -> np.ndarray:
         """The node of each label in each tree, (T, L); -1 where a tree has no such label."""
         n_trees = len(self.ptr)
         if n_trees == 1:  # not asked for
@@ -90,7 +108,7 @@ class Forest(FlatArrays):
                 np.empty((len(self.ptr), nodes), np.float32),
                 np.empty(candidates, np.int32),
                 np.empty(candidates, np.float64),
-                np.zeros(n_labels, np.int32),
+                np.zeros(n_labels, np.bool_),
             )
         return self._scratch.buffers
 
@@ -103,9 +121,8 @@ class Forest(FlatArrays):
         scores = np.empty((last - first, k), np.float32)
         counts = np.empty(last - first, np.int32)
         beam.search(
-            x_ptr, x_idx, x_val, first, last, self.ptr, self.nodes, self.values, self.scale, self.bias,
-            self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
-            self.node_of, width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores, counts,
+            x_ptr, x_idx, x_val, first, last, self.trees, width, np.float32(slope), unit, k,
+            *self._buffers(n_labels, width), labels, scores, counts,
         )  # fmt: skip
         return labels, scores, counts
 
@@ -115,9 +132,8 @@ class Forest(FlatArrays):
         """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
         labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
         count = beam.search_point(
-            x_idx, x_val, self.ptr.shape[1] // 2, self.ptr, self.nodes, self.values, self.scale, self.bias,
-            self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at, self.level_at, self.label_at,
-            self.node_of, width, np.float32(slope), unit, k, *self._buffers(n_labels, width), labels, scores,
+            x_idx, x_val, self.ptr.shape[1] // 2, self.trees, width, np.float32(slope), unit, k,
+            *self._buffers(n_labels, width), labels, scores,
         )  # fmt: skip
         return None if count < 0 else (labels[0, :count], scores[0, :count])
 
@@ -147,8 +163,16 @@ class Forest(FlatArrays):
 def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
     """Where the rows of each feature begin, that of inner nodes and that of labels, (2 D + 1,)."""
     ptr = np.empty(2 * len(weights.ptr) - 1, np.int64)
-    beam.split_rows(weights.ptr, weights.nodes, tree.level_ptr[-2], ptr)
+    products.split_rows(weights.ptr, weights.nodes, tree.level_ptr[-2], ptr)
     return ptr
+
+
+def _take(weights: list[TreeWeights], name: str) -> np.ndarray:
+    """One array of all trees, which do not have it any more."""
+    parts = [getattr(w, name) for w in weights]
+    for w in weights:
+        setattr(w, name, np.empty(0, parts[0].dtype))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _starts(sizes: list[int]) -> np.ndarray:

@@ -85,14 +85,6 @@ def train(
     seed: int = 0,
 ) -> list[list[TreeWeights]]:
     """Train all nodes of all trees: for each cost, the weights of each tree."""
-    tasks = [_tasks(tree, X, Y, pool.cores(n_jobs)) for tree in trees]
-    total = sum(task.work for some in tasks for task in some) or 1.0
-    threads = min(pool.cores(n_jobs), max(map(len, tasks)) or 1)
-    memory.require(
-        threads * max((_task_bytes(task, X, len(settings.costs)) for some in tasks for task in some), default=0),
-        "Training",
-        "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
-    )
     scratch = threading.local()
 
     def work(task: _Task) -> list[list[_Solved]]:
@@ -100,17 +92,21 @@ def train(
             scratch.place = np.full(X.shape[1], -1, np.int32)
             scratch.where = np.empty(X.shape[0], np.int32)
         found = _solve(task, X, settings, seed, scratch.place, scratch.where)
-        done(task.work / total)
+        done(task.work / total / len(trees))
         return found
 
     weights: list[list[TreeWeights]] = [[] for _ in settings.costs]
     with progress.stage("training nodes") as done:
-        for tree, some in zip(trees, tasks, strict=True):  # one after another: only one tree's loose parts are held
-            some.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
-            solved = pool.run(work, some, n_jobs)
+        for tree in trees:  # one after another: only one tree's points and loose parts are held
+            tasks = _tasks(tree, X, Y, pool.cores(n_jobs))
+            tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
+            total = sum(task.work for task in tasks) or 1.0
+            _require_memory(tasks, X, settings, n_jobs)
+            solved = pool.run(work, tasks, n_jobs)
             for c, of_cost in enumerate(weights):
                 parts = [part for found in solved for part in found[c]]
                 of_cost.append(_assemble(tree, parts, X.shape[1], settings.dtype))
+            del tasks, solved, parts  # before the next tree makes its own
     return weights
 
 
@@ -146,6 +142,15 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
     return tasks
 
 
+def _require_memory(tasks: list[_Task], X: csr_array, settings: SolverSettings, n_jobs: int | None) -> None:
+    threads = min(pool.cores(n_jobs), len(tasks))
+    memory.require(
+        threads * max((_task_bytes(task, X, len(settings.costs)) for task in tasks), default=0),
+        "Training",
+        "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
+    )
+
+
 def _task_bytes(task: _Task, X: csr_array, n_costs: int) -> float:
     """What a thread holds at once: the group's points, their signs and duals, and eight columns of weights a cost."""
     n = len(task.points)
@@ -161,11 +166,12 @@ def _solve(
     """What each cost gives for the children of a task."""
     indptr, indices, data, norms, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
     where[task.points] = np.arange(len(task.points), dtype=np.int32)
-    signs = np.empty((len(task.points), solve.LANES), np.float32)
+    lanes = 2 if task.last - task.first <= 2 else solve.LANES
+    signs = np.empty((len(task.points), lanes), np.float32)
     costs = np.array(settings.costs, np.float64)
     found: list[list[_Solved]] = [[] for _ in costs]
-    for first in range(task.first, task.last, solve.LANES):
-        last = min(first + solve.LANES, task.last)
+    for first in range(task.first, task.last, lanes):
+        last = min(first + lanes, task.last)
         gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
         solved = _SOLVERS[settings.loss](
             indptr, indices, data, norms, signs, costs, settings.tolerance, settings.rounds, settings.effort,

@@ -1,15 +1,19 @@
-"""Beam search: both ways of making products agree, and the small helpers do what they say."""
+"""Beam search: all ways of making products agree, and the small helpers do what they say."""
 
 from __future__ import annotations
+
+import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longtail.kernels import beam
+from longtail.kernels import beam, best, products
 from longtail.linear.forest import Forest
 from longtail.models.bonsai import Bonsai
+from longtail.models.dismec import DiSMEC
 from longtail.models.parabel import Parabel
 from tests.contract import toy
 
@@ -19,11 +23,20 @@ def test_the_best_come_first(pairs: list[tuple[int, float]], k: int) -> None:
     pairs = list({item: (item, value) for item, value in pairs}.values())
     items = np.array([item for item, _ in pairs], np.int32)
     values = np.array([value for _, value in pairs], np.float64)
-    n = beam._keep_best(items, values, len(pairs), k)
-    beam._sort_descending(items, values, n)
+    n = best.keep_best(items, values, len(pairs), k)
+    best.sort_descending(items, values, n)
     assert [(int(i), float(v)) for i, v in zip(items[:n], values[:n], strict=True)] == sorted(
         pairs, key=lambda pair: (-pair[1], pair[0])
     )[:k]
+
+
+@given(st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=120), st.integers(1, 12))
+def test_k_values_reach_what_is_said_to_be_reached(numbers: list[float], k: int) -> None:
+    values = np.array(numbers, np.float32)
+    assert best.highest(values, 0, len(values)) == values.max()
+    lanes = np.empty(best.n_lanes(k), np.float32)
+    if len(values) >= len(lanes):
+        assert np.count_nonzero(values >= best.reached(values, 0, len(values), k, lanes)) >= k
 
 
 @given(st.floats(-200, 200, width=32))
@@ -32,28 +45,25 @@ def test_the_fast_logistic_function_is_the_logistic_function(margin: float) -> N
     assert beam._chance(np.float32(margin)) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("model", [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3)])
-def test_masked_products_equal_whole_ones(model, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+_MODELS = [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3), DiSMEC()]
+
+
+@pytest.mark.parametrize("model", _MODELS)
+@pytest.mark.parametrize("k", [1, 4])
+def test_whole_masked_and_full_products_agree_to_the_last_bit(model, k, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     X, Y, _ = toy()
     forest = model.fit(X, Y).forest_
-    for row in range(30):
-        span = slice(X.indptr[row], X.indptr[row + 1])
-        found = []
-        for bisection in (0, 10**6):  # always masked, always whole
-            monkeypatch.setattr(beam, "_BISECTION", bisection)
-            groups, group_chance = np.empty(3, np.int32), np.empty(3)
-            best, best_chance = np.empty(3, np.int32), np.empty(3)
-            _, _, n, _ = beam.search_tree.py_func(
-                X.indices[span], X.data[span], np.float32(1), 0, span.stop - span.start, forest.ptr[0],
-                forest.nodes, forest.values, forest.scale[: forest.node_at[1]], forest.bias[: forest.node_at[1]],
-                forest.child_ptr[: forest.group_at[1]], forest.level_ptr[: forest.level_at[1]],
-                forest.labels[: forest.label_at[1]], 3, 2, np.float32(4), 0.0, 1.0,
-                np.full(int(forest.node_at[1]), np.nan, np.float32), groups, group_chance, best, best_chance,
-                np.zeros(Y.shape[1], np.int32), np.empty(0, np.int32), np.empty(0), 0,
-            )  # fmt: skip
-            found.append((best[:n].tolist(), best_chance[:n].tolist()))
-        assert found[0] == found[1]
-        assert len(found[0][0]) == 2
+    _interpret(monkeypatch)
+    found = []
+    for bisection, full in itertools.product((0, 10**6), (-1.0, 2.0)):  # all masked, all whole; rows all full, none
+        monkeypatch.setattr(products, "BISECTION", bisection)
+        monkeypatch.setattr(products, "FULL", full)
+        fresh = Forest(**forest.arrays())
+        found.append(fresh.search(X.indptr, X.indices, X.data, 0, 20, Y.shape[1], k, 3, 4.0, True))
+        assert (len(fresh.trees.full) > 0) == (full < 0)
+    for other in found[1:]:
+        for side, expected in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(side, expected)
 
 
 @pytest.mark.parametrize("model", [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3)])
@@ -62,9 +72,8 @@ def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, bisecti
     """What a tree leaves out because it cannot be among the best is not missed: the trees one by one say the same."""
     X, Y, _ = toy()
     forest, rows, n_labels = model.fit(X, Y).forest_, 20, Y.shape[1]
-    monkeypatch.setattr(beam, "_BISECTION", bisection)
-    for function in (beam.search, beam.search_tree):
-        monkeypatch.setattr(beam, function.__name__, function.py_func)
+    _interpret(monkeypatch)
+    monkeypatch.setattr(products, "BISECTION", bisection)
     mean = np.zeros((rows, n_labels))
     for t in range(model.n_trees):
         labels, scores, counts = _only(forest, t).search(
@@ -78,6 +87,27 @@ def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, bisecti
             assert n == min(k, np.count_nonzero(mean[row]))
             np.testing.assert_allclose(scores[row, :n], np.sort(mean[row])[::-1][:n], rtol=1e-5)
             np.testing.assert_allclose(mean[row, labels[row, :n]], scores[row, :n], rtol=1e-5)
+
+
+@pytest.mark.parametrize("model", _MODELS)
+def test_fewer_labels_asked_for_are_the_first_of_more(model) -> None:  # type: ignore[no-untyped-def]
+    X, Y, _ = toy()
+    forest = model.fit(X, Y).forest_
+    search = partial(forest.search, X.indptr, X.indices, X.data, 0, 30, Y.shape[1])
+    labels, scores, counts = search(10, 3, 4.0, True)
+    for k in (1, 2, 5):
+        fewer, their_scores, their_counts = search(k, 3, 4.0, True)
+        np.testing.assert_array_equal(their_counts, np.minimum(counts, k))
+        for row, n in enumerate(their_counts):
+            assert fewer[row, :n].tolist() == labels[row, :n].tolist()
+            assert their_scores[row, :n].tolist() == scores[row, :n].tolist()
+
+
+def _interpret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run what chooses between the ways of making products as Python, so that it sees changed settings."""
+    for name in ("search", "descend", "score_labels", "_best_of_all"):
+        monkeypatch.setattr(beam, name, getattr(beam, name).py_func)
+    monkeypatch.setattr(products, "place_full_rows", products.place_full_rows.py_func)
 
 
 def _only(forest: Forest, t: int) -> Forest:

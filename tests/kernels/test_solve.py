@@ -28,11 +28,13 @@ def margins(X: csr_array, weights: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("cost", [0.3, 1.0, 5.0])
-def test_squared_hinge_reaches_the_optimum(cost: float) -> None:
+@pytest.mark.parametrize("lanes", [2, solve.LANES])
+def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float) -> None:
     X, signs, norms = problem(1)
+    signs = signs[:, :lanes].copy()
     weights = solve.squared_hinge(X.indptr, X.indices, X.data, norms, signs, np.array([cost]), 1e-4, 400, 1.0, 0)[0]
     slack = np.maximum(0, 1 - signs * margins(X, weights))
-    pull = signs * slack  # (n, 8)
+    pull = signs * slack  # (n, lanes)
     gradient = weights - 2 * cost * np.vstack([X.T @ pull, pull.sum(axis=0)])
     assert np.abs(gradient).max() < 5e-3 * np.abs(weights).max()
 

@@ -21,12 +21,20 @@ class Longtail(Worker):
         common = {"random_state": self.params.get("seed", 0), "n_jobs": self.threads}
         return make(self.params["model"], self.params["settings"], defaults=common)
 
-    def warm_up(self) -> None:
-        # Loads the compiled kernels (or compiles them, the first time on a machine) and runs each once.
+    def warm_up(self, phase: str) -> None:
+        """Load the compiled kernels (or compile them, the first time on a machine) and run each once.
+
+        A process that predicts loads a tiny model that the one that trains has saved, as users' processes load theirs:
+        the kernels of training are not in it.
+        """
+        tiny_folder = self.folder.with_name(f"{self.folder.name}-tiny")
         random = np.random.default_rng(0)
         X = sp.random_array((300, 60), density=0.2, format="csr", dtype=np.float32, rng=random)
         Y = sp.csr_array((sp.random_array((300, 250), density=0.02, format="csr", rng=random) > 0).astype(np.float32))
-        tiny = self._make().fit(X, Y)
+        if phase == "fit":
+            self._make().fit(X, Y).save(tiny_folder)
+            return
+        tiny = load(tiny_folder)
         tiny.predict(X)
         tiny.rank(X.indices[: X.indptr[1]], X.data[: X.indptr[1]])
 

@@ -44,8 +44,8 @@ class Worker(ABC):
     def load_train(self, data: Path) -> None:
         """Bring the training part into memory, in the form that the system takes."""
 
-    def warm_up(self) -> None:  # noqa: B027 -- most systems have nothing to warm up
-        """Pay first-use costs that are not the algorithm's, such as compilation."""
+    def warm_up(self, phase: str) -> None:  # noqa: B027 -- most systems have nothing to warm up
+        """Pay first-use costs of ``fit`` or ``predict`` that are not the algorithm's, such as compilation."""
 
     @abstractmethod
     def fit(self) -> None:
@@ -121,7 +121,7 @@ def cpu_seconds() -> float:
 def measure_fit(worker: Worker, data: Path) -> dict[str, Any]:
     """Train and save once."""
     started = time.perf_counter()
-    worker.warm_up()
+    worker.warm_up("fit")
     warm_up = time.perf_counter() - started
     worker.load_train(data)
     reset_peak()
@@ -178,7 +178,7 @@ def time_single(worker: Worker, n_points: int, k: int) -> dict[str, float]:
 def measure_predict(worker: Worker, data: Path, out: Path) -> dict[str, Any]:
     """Load the saved model, keep its top labels for the metrics, and time batches and single points."""
     worker.load_test(data)
-    worker.warm_up()
+    worker.warm_up("predict")
     reset_peak()
     base = memory_mb("VmRSS")
     started = time.perf_counter()

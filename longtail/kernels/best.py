@@ -1,0 +1,102 @@
+"""The few best of some: of pairs of an item and a value, or of a stretch of numbers. Ties go to the smaller item."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def keep_best(items, values, n, k):
+    """Move the k highest of the first n values (ties: the smaller item) to the front, in no order. Returns how many."""
+    if n <= k:
+        return n
+    lo, hi = 0, n - 1
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        pivot, pivot_item = values[middle], items[middle]
+        a, b = lo, hi
+        while a <= b:
+            while values[a] > pivot or (values[a] == pivot and items[a] < pivot_item):
+                a += 1
+            while values[b] < pivot or (values[b] == pivot and items[b] > pivot_item):
+                b -= 1
+            if a <= b:
+                values[a], values[b] = values[b], values[a]
+                items[a], items[b] = items[b], items[a]
+                a += 1
+                b -= 1
+        if k - 1 <= b:
+            hi = b
+        elif k - 1 >= a:
+            lo = a
+        else:
+            break
+    return k
+
+
+@njit(cache=True, nogil=True)
+def sort_descending(items, values, n):
+    """Insertion sort of the first n, highest value first, ties by the smaller item; for small n."""
+    for a in range(1, n):
+        value, item = values[a], items[a]
+        b = a - 1
+        while b >= 0 and (values[b] < value or (values[b] == value and items[b] > item)):
+            values[b + 1] = values[b]
+            items[b + 1] = items[b]
+            b -= 1
+        values[b + 1] = value
+        items[b + 1] = item
+
+
+@njit(cache=True, nogil=True)
+def insert(items, values, n, k, item, value):
+    """Add to a list of at most k kept in descending order (ties: the smaller item first). Returns its new length."""
+    if n < k:
+        n += 1
+    elif value < values[k - 1] or (value == values[k - 1] and item > items[k - 1]):
+        return n
+    a = n - 1
+    while a > 0 and (values[a - 1] < value or (values[a - 1] == value and items[a - 1] > item)):
+        values[a] = values[a - 1]
+        items[a] = items[a - 1]
+        a -= 1
+    values[a] = value
+    items[a] = item
+    return n
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def highest(values, first, last):
+    """The highest of values[first:last], which are not none, with vector instructions."""
+    top = values[first]
+    for i in range(np.uint64(first + 1), np.uint64(last)):
+        top = max(top, values[i])
+    return top
+
+
+@njit(cache=True, nogil=True)
+def n_lanes(k):
+    """How many parts :func:`reached` is to make: half as many again as k, in whole vectors."""
+    return (k + (k >> 1) + 7) // 8 * 8
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def reached(values, first, last, k, lanes):
+    """A value that at least k of values[first:last] reach, and few more: of the highest of disjoint parts, the k-th.
+
+    lanes : scratch of n_lanes(k), no more than there are values; part j is every len(lanes)-th value from the j-th on.
+    """
+    n = len(lanes)
+    for j in range(n):
+        lanes[j] = values[first + j]
+    for start in range(first + n, last - n + 1, n):
+        for j in range(n):
+            lanes[j] = max(lanes[j], values[start + j])
+    for a in range(1, n):
+        value, b = lanes[a], a
+        while b > 0 and lanes[b - 1] < value:
+            lanes[b] = lanes[b - 1]
+            b -= 1
+        lanes[b] = value
+    return lanes[k - 1]
