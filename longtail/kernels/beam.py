@@ -20,6 +20,7 @@ from longtail.kernels import products
 from longtail.kernels.best import highest, insert, keep_best, n_lanes, reached, sort_descending
 from longtail.kernels.products import Tree, masked_rows, whole_rows
 
+_FEW = 4  # of so many nodes the chances are made at once; of more only where the margin is worth it
 _PATIENCE = 8  # chances made in vain before the margin that is worth one is made again, which takes a logarithm
 _UNNAMED = np.empty(0, np.int32)
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
@@ -85,11 +86,13 @@ def _keep_children(margins, first, last, chance_above, slope, k, lanes, names, s
     Few are looked at one by one: most margins are below that of the worst kept, or of the k-th of these nodes.
     """
     worst = best_chance[n - 1] if n == k else 0.0
-    floor, in_vain = _least_margin(worst / chance_above, slope), 0
-    if highest(margins, first, last) < floor:
-        return n
-    if last - first >= 3 * len(lanes):
-        floor = max(floor, reached(margins, first, last, k, lanes))
+    floor, in_vain = np.float32(-np.inf), 0
+    if last - first > _FEW:
+        floor = _least_margin(worst / chance_above, slope)
+        if highest(margins, first, last) < floor:
+            return n
+        if last - first >= 3 * len(lanes):
+            floor = max(floor, reached(margins, first, last, k, lanes))
     for node in range(first, last):
         if margins[node] < floor:
             continue
@@ -191,11 +194,13 @@ def add_likely(tree, features, weights, bar, slope, beam, n_groups, met, found, 
         if not scored[g]:
             masked_rows(tree, features, weights, 1, groups[g : g + 1], margins)
             scored[g] = True
-        floor = _least_margin(bar / group_chances[g], slope)
-        if highest(margins, first, last) < floor:
-            continue
+        few, floor = last - first <= _FEW, np.float32(0.0)
+        if not few:
+            floor = _least_margin(bar / group_chances[g], slope)
+            if highest(margins, first, last) < floor:
+                continue
         for node in range(first, last):
-            if margins[node] >= floor:
+            if group_chances[g] * _chance(slope * margins[node]) >= bar if few else margins[node] >= floor:
                 label = labels[node - inner]
                 if not met[label]:
                     met[label] = True

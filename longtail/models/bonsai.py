@@ -29,7 +29,7 @@ class Bonsai(LabelTreeRanker):
         What is lost by a point on the wrong side of its margin.
     cost : float, optional
         C, the weight of the loss against the regulariser. By default 1; for fewer than 20,000 points 0.25, 0.5 or 1,
-        whichever ranks held-out points best. Ten times as much for the logistic loss.
+        the smallest that ranks held-out points as well as the best. Ten times as much for the logistic loss.
     tolerance : float
         Stop a solve when no dual gradient is larger.
     threshold : float
