@@ -101,7 +101,8 @@ def train(
             tasks = _tasks(tree, X, Y, pool.cores(n_jobs))
             tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
             total = sum(task.work for task in tasks) or 1.0
-            _require_memory(tasks, X, settings, n_jobs)
+            if not weights[0]:  # the other trees are much alike, and nobody wants to hear it after an hour
+                _require_memory(tasks, X, settings, n_jobs)
             solved = pool.run(work, tasks, n_jobs)
             for c, of_cost in enumerate(weights):
                 parts = [part for found in solved for part in found[c]]
