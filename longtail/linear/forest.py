@@ -115,16 +115,13 @@ class Forest(FlatArrays):
     def search(
         self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
         n_labels: int, k: int, width: int, slope: float, unit: bool,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        """Best labels of rows first..last: labels and scores (rows, k) and how many of them count."""
-        labels = np.empty((last - first, k), np.int32)
-        scores = np.empty((last - first, k), np.float32)
-        counts = np.empty(last - first, np.int32)
+        labels: np.ndarray, scores: np.ndarray, counts: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Best labels of rows first..last: into labels and scores (rows, k), and into counts how many of them count."""
         beam.search(
             x_ptr, x_idx, x_val, first, last, self.trees, width, np.float32(slope), unit, k,
             *self._buffers(n_labels, width), labels, scores, counts,
         )  # fmt: skip
-        return labels, scores, counts
 
     def search_point(
         self, x_idx: np.ndarray, x_val: np.ndarray, n_labels: int, k: int, width: int, slope: float, unit: bool
@@ -142,22 +139,21 @@ class Forest(FlatArrays):
     ) -> csr_array:
         """Best labels of every row as CSR."""
         n = X.shape[0]
-        jobs = 1 if n < 64 else n_jobs
+        labels, scores, counts = np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int32)
 
-        def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope, unit)
+        def work(block: tuple[int, int]) -> None:
+            out = (part[slice(*block)] for part in (labels, scores, counts))
+            self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope, unit, *out)
 
-        parts = pool.run(work, pool.blocks(n, jobs) or [(0, 0)], jobs)
-        if len(parts) == 1:
-            labels, scores, counts = parts[0]
-        else:
-            labels, scores, counts = (np.concatenate(side) for side in zip(*parts, strict=True))
+        pool.spread(work, n, n_jobs)
         indptr = np.zeros(n + 1, np.int32 if n * k < 2**31 else np.int64)
         np.cumsum(counts, out=indptr[1:])
         if indptr[-1] == n * k:
             return csr_array((scores.ravel(), labels.ravel(), indptr), shape=(n, n_labels))
         filled = np.arange(k) < counts[:, None]
-        return csr_array((scores[filled], labels[filled], indptr), shape=(n, n_labels))
+        scores = scores[filled]  # one after the other, so that only one of them is there twice
+        labels = labels[filled]
+        return csr_array((scores, labels, indptr), shape=(n, n_labels))
 
 
 def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from longtail.kernels import beam, best, products
 from longtail.linear.forest import Forest
@@ -59,7 +60,7 @@ def test_whole_masked_and_full_products_agree_to_the_last_bit(model, k, monkeypa
         monkeypatch.setattr(products, "BISECTION", bisection)
         monkeypatch.setattr(products, "FULL", full)
         fresh = Forest(**forest.arrays())
-        found.append(fresh.search(X.indptr, X.indices, X.data, 0, 20, Y.shape[1], k, 3, 4.0, True))
+        found.append(_search(fresh, X, 20, Y.shape[1], k))
         assert (len(fresh.trees.full) > 0) == (full < 0)
     for other in found[1:]:
         for side, expected in zip(other, found[0], strict=True):
@@ -76,13 +77,11 @@ def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, bisecti
     monkeypatch.setattr(products, "BISECTION", bisection)
     mean = np.zeros((rows, n_labels))
     for t in range(model.n_trees):
-        labels, scores, counts = _only(forest, t).search(
-            X.indptr, X.indices, X.data, 0, rows, n_labels, n_labels, 3, 4.0, True
-        )
+        labels, scores, counts = _search(_only(forest, t), X, rows, n_labels, n_labels)
         for row, n in enumerate(counts):
             mean[row, labels[row, :n]] += scores[row, :n] / model.n_trees
     for k in (1, 2, 5, n_labels):
-        labels, scores, counts = forest.search(X.indptr, X.indices, X.data, 0, rows, n_labels, k, 3, 4.0, True)
+        labels, scores, counts = _search(forest, X, rows, n_labels, k)
         for row, n in enumerate(counts):
             assert n == min(k, np.count_nonzero(mean[row]))
             np.testing.assert_allclose(scores[row, :n], np.sort(mean[row])[::-1][:n], rtol=1e-5)
@@ -93,14 +92,21 @@ def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, bisecti
 def test_fewer_labels_asked_for_are_the_first_of_more(model) -> None:  # type: ignore[no-untyped-def]
     X, Y, _ = toy()
     forest = model.fit(X, Y).forest_
-    search = partial(forest.search, X.indptr, X.indices, X.data, 0, 30, Y.shape[1])
-    labels, scores, counts = search(10, 3, 4.0, True)
+    search = partial(_search, forest, X, 30, Y.shape[1])
+    labels, scores, counts = search(10)
     for k in (1, 2, 5):
-        fewer, their_scores, their_counts = search(k, 3, 4.0, True)
+        fewer, their_scores, their_counts = search(k)
         np.testing.assert_array_equal(their_counts, np.minimum(counts, k))
         for row, n in enumerate(their_counts):
             assert fewer[row, :n].tolist() == labels[row, :n].tolist()
             assert their_scores[row, :n].tolist() == scores[row, :n].tolist()
+
+
+def _search(forest: Forest, X: csr_array, n: int, n_labels: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The best k labels of the first n points, their scores, and how many there are; 0 beyond."""
+    out = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int32)
+    forest.search(X.indptr, X.indices, X.data, 0, n, n_labels, k, 3, 4.0, True, *out)
+    return out
 
 
 def _interpret(monkeypatch: pytest.MonkeyPatch) -> None:
