@@ -101,7 +101,7 @@ def test_dismec_takes_a_cost_that_a_validation_part_likes() -> None:
         figures = evaluate(Y[:60], scores, train_Y=Y[60:], ks=(5,))
         return figures["nDCG@5"] + figures["PSnDCG@5"]
 
-    assert worth(model.cost_) >= 0.985 * max(map(worth, (1.0, 0.5, 0.25)))
+    assert worth(model.cost_) >= 0.99 * max(map(worth, (1.0, 0.5, 0.25)))
 
 
 @pytest.mark.parametrize(
