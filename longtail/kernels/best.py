@@ -1,14 +1,15 @@
-"""The few best of some: of pairs of an item and a value, or of a stretch of numbers. Ties go to the smaller item."""
+"""Select the best of pairs of an item and a value, or of a range of numbers. Ties go to the smaller item."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import inlined, njit
 
 
 @njit(cache=True, nogil=True)
 def keep_best(items, values, n, k):
-    """Move the k highest of the first n values (ties: the smaller item) to the front, in no order. Returns how many."""
+    """Move the k highest of the first n values (ties: the smaller item) to the front, unordered. Return how many."""
     if n <= k:
         return n
     lo, hi = 0, n - 1
@@ -37,7 +38,7 @@ def keep_best(items, values, n, k):
 
 @njit(cache=True, nogil=True)
 def sort_descending(items, values, n):
-    """Insertion sort of the first n, highest value first, ties by the smaller item; for small n."""
+    """Sort the first n by insertion, highest value first, ties by the smaller item; for small n."""
     for a in range(1, n):
         value, item = values[a], items[a]
         b = a - 1
@@ -49,9 +50,9 @@ def sort_descending(items, values, n):
         items[b + 1] = item
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def insert(items, values, n, k, item, value):
-    """Add to a list of at most k kept in descending order (ties: the smaller item first). Returns its new length."""
+    """Add to a list of at most k in descending order (ties: the smaller item first). Return its new length."""
     if n < k:
         n += 1
     elif value < values[k - 1] or (value == values[k - 1] and item > items[k - 1]):
@@ -68,24 +69,25 @@ def insert(items, values, n, k, item, value):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def highest(values, first, last):
-    """The highest of values[first:last], which are not none, with vector instructions."""
+    """Return the highest of values[first:last], with vector instructions; the range must not be empty."""
     top = values[first]
     for i in range(np.uint64(first + 1), np.uint64(last)):
         top = max(top, values[i])
     return top
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def n_lanes(k):
-    """How many parts :func:`reached` is to make: half as many again as k, in whole vectors."""
+    """Return the number of groups for :func:`reached`: 1.5 k, rounded up to whole vectors."""
     return (k + (k >> 1) + 7) // 8 * 8
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def reached(values, first, last, k, lanes):
-    """A value that at least k of values[first:last] reach, and few more: of the highest of disjoint parts, the k-th.
+    """Return a threshold that at least k of values[first:last] reach, and few more.
 
-    lanes : scratch of n_lanes(k), no more than there are values; part j is every len(lanes)-th value from the j-th on.
+    Values are dealt into len(lanes) groups; the threshold is the k-th largest group maximum.
+    lanes : scratch of n_lanes(k), not longer than the range.
     """
     n = len(lanes)
     for j in range(n):

@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)
 def label_centroids(point_ptr, points, indptr, indices, data, first, last, width, n_features):
-    """Mean feature vector of each label's points, cut to its `width` strongest features, unit length.
+    """Compute the mean of each label's points, reduced to its `width` strongest features, as unit vectors.
 
-    point_ptr, points : labels x points. Returns (ptr, indices, values) of labels first..last.
+    point_ptr, points : labels x points. Return (ptr, indices, values) of labels first..last.
     """
     total = np.zeros(n_features, np.float32)
     touched = np.empty(n_features, np.int32)
@@ -34,7 +35,7 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
                     touched[m] = f
                     m += 1
                 total[f] += data[p]
-                if total[f] == 0.0:  # cancelled to exactly zero: keep it marked as touched
+                if total[f] == 0.0:  # cancelled to exactly zero: mark it as touched
                     total[f] = np.float32(1e-30)
         floor = np.float32(0.0)
         if m > width:
@@ -69,10 +70,10 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
 
 @njit(cache=True, nogil=True, fastmath=True)
 def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
-    """Balanced halving: an order of the rows whose first half (larger by one if odd) and second half are the clusters.
+    """Split rows into two halves; return an order of which the first half (larger by one if odd) is one cluster.
 
-    Two-means on the sphere with equal halves: sort by the difference of the two similarities and cut in the middle;
-    stop when the mean similarity gains less than `eps`.
+    Spherical 2-means with equal halves: sort by the difference of the two similarities and split in the middle; stop
+    when the mean similarity improves by less than `eps`.
     """
     n = indptr.shape[0] - 1
     half = (n + 1) // 2
@@ -118,8 +119,8 @@ def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def assign(indptr, indices, data, first, last, centroids, nearest, similarity):
-    """Nearest centroid of rows first..last; centroids (D, k), so that one walk over a row serves all k."""
+def assign_rows(indptr, indices, data, first, last, centroids, nearest, similarity):
+    """Find the nearest centroid of rows first..last; centroids (D, k), so that one pass over a row scores all k."""
     k = centroids.shape[1]
     score = np.empty(k, np.float32)
     for i in range(first, last):
@@ -139,7 +140,7 @@ def assign(indptr, indices, data, first, last, centroids, nearest, similarity):
 
 @njit(cache=True, nogil=True)
 def recentre(indptr, indices, data, nearest, centroids):
-    """Centroids as the unit-length sums of their members."""
+    """Replace centroids by the sums of their members, scaled to length 1."""
     centroids[:] = 0.0
     for i in range(indptr.shape[0] - 1):
         c = nearest[i]

@@ -1,16 +1,17 @@
-"""Cutting a sparse matrix down to the rows and features of one tree node, and putting learnt weights together."""
+"""Select the rows and features of one tree node from a sparse matrix, and put trained weights together."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)
 def gather_rows(indptr, indices, data, rows, place):
-    """The chosen rows as a CSR over only the features that occur in them.
+    """Return the chosen rows as a CSR over only the features that occur in them.
 
-    `place` is scratch of D entries, all -1, and is left so. Returns indptr, indices, data, |x|^2 + 1, and the features.
+    `place` is scratch of D entries, all -1 before and after. Return indptr, indices, data, |x|^2, and the features.
     """
     n = rows.shape[0]
     nnz = 0
@@ -19,14 +20,14 @@ def gather_rows(indptr, indices, data, rows, place):
     out_ptr = np.empty(n + 1, np.int64)
     out_idx = np.empty(nnz, np.int32)
     out_val = np.empty(nnz, np.float32)
-    norms = np.empty(n, np.float32)
+    squares = np.empty(n, np.float32)
     features = np.empty(min(nnz, place.shape[0]), np.int32)
     d = 0
     c = 0
     out_ptr[0] = 0
     for a in range(n):
         r = rows[a]
-        total = 1.0
+        total = 0.0
         for p in range(indptr[r], indptr[r + 1]):
             f = indices[p]
             if place[f] < 0:
@@ -38,17 +39,17 @@ def gather_rows(indptr, indices, data, rows, place):
             total += data[p] * data[p]
             c += 1
         out_ptr[a + 1] = c
-        norms[a] = total
+        squares[a] = total
     for a in range(d):
         place[features[a]] = -1
-    return out_ptr, out_idx, out_val, norms, features[:d].copy()
+    return out_ptr, out_idx, out_val, squares, features[:d].copy()
 
 
 @njit(cache=True, nogil=True)
 def fill_signs(point_ptr, points, first, last, where, signs):
-    """Set signs[i, j] to +1 where point i belongs to node first + j, to -1 elsewhere; `where` maps a point to its row.
+    """Set signs[i, j] to +1 if point i belongs to node first + j, else to -1; `where` maps a point to its row.
 
-    Columns beyond the nodes are 0, which a solver takes for no problem at all.
+    Columns beyond the nodes are 0: the solver leaves the weights of such a problem at 0.
     """
     signs[:] = 0.0
     for i in range(signs.shape[0]):
@@ -61,10 +62,10 @@ def fill_signs(point_ptr, points, first, last, where, signs):
 
 @njit(cache=True, nogil=True)
 def prune(weights, features, n_lanes, threshold, value):
-    """Weights of magnitude `threshold` or more, as (feature, lane, value, scales), and the biases.
+    """Return the weights of magnitude `threshold` or more as (feature, lane, value, scales), and the biases.
 
-    `value` is an empty array whose type the values get: float32 as they are, int8 as whole steps of the node's scale,
-    which is a 127th of its largest weight.
+    `value` is an empty array of the type to store: float32, or int8 in whole steps of the node's scale, which is 1/127
+    of its largest weight.
     """
     d = weights.shape[0] - 1
     count = 0
@@ -102,7 +103,7 @@ def count_features(feature, counts):
 
 @njit(cache=True, nogil=True)
 def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
-    """Append (node, value) to each feature's row; called in the order of nodes, so rows come out sorted by node."""
+    """Append (node, value) to the row of each feature; calls in the order of nodes keep rows sorted by node."""
     for p in range(feature.shape[0]):
         slot = cursor[feature[p]]
         node_out[slot] = first_node + lane[p]
@@ -112,7 +113,7 @@ def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
 
 @njit(cache=True, nogil=True)
 def lift(row_ptr, nodes, parent, n_parents):
-    """Points x nodes to points x parents: each node replaced by its parent, once a point. Returns (ptr, parents)."""
+    """Replace the nodes of each point by their parents, each once per point. Return (ptr, parents)."""
     n = row_ptr.shape[0] - 1
     seen = np.full(n_parents, -1, np.int64)
     out_ptr = np.empty(n + 1, np.int64)
@@ -132,7 +133,7 @@ def lift(row_ptr, nodes, parent, n_parents):
 
 @njit(cache=True, nogil=True)
 def invert(row_ptr, nodes, n_nodes):
-    """Points x nodes (CSR pattern) to nodes x points."""
+    """Transpose points x nodes (a CSR pattern) to nodes x points."""
     out_ptr = np.zeros(n_nodes + 1, np.int64)
     for node in nodes:
         out_ptr[node + 1] += 1

@@ -1,18 +1,19 @@
-"""The margin loss with stochastic negative mining, row by row. Smooth losses are NumPy lines in neural/losses."""
+"""The margin loss with stochastic negative mining, row by row. Smooth losses are written in NumPy in neural/losses."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.kernels.compiling import njit
 from longtail.kernels.topk import top_k_row
 
 
 @njit(cache=True, nogil=True)
-def margin(scores, ptr, places, c, n_hard, first, last):
-    """Replace rows first..last of `scores` by the gradient of their loss; returns the sum of the losses.
+def margin_rows(scores, ptr, places, c, n_hard, first, last):
+    """Replace rows first..last of `scores` by the gradient of their loss, and return the sum of the losses.
 
-    Row i: mean over its positives p of the sum over its `n_hard` highest negatives n of [s_n - s_p + c]+.
+    The loss of row i is the mean over its positives p of the sum over its `n_hard` highest negatives n of
+    [s_n - s_p + c]+.
     """
     n = scores.shape[1]
     hard = np.empty(min(n_hard, n), np.int64)
@@ -28,10 +29,10 @@ def margin(scores, ptr, places, c, n_hard, first, last):
         for a in range(n_pos):
             own[a] = row[places[ptr[i] + a]]
             row[places[ptr[i] + a]] = -np.inf
-        found = top_k_row(row, n_hard, hard, height)
+        n_found = top_k_row(row, n_hard, hard, height)
         row[:] = 0.0
         for a in range(n_pos):
-            for b in range(found):
+            for b in range(n_found):
                 slack = height[b] - own[a] + c
                 if slack > 0:
                     total += slack / n_pos

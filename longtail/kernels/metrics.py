@@ -1,20 +1,20 @@
-"""Counting for the metrics: which predictions are right, and what they and the best ranking possible would earn.
+"""Counting for the metrics: which predictions are right, and what they and the best possible ranking gain.
 
-The kernels are serial: they take tens of milliseconds for 100,000 points, sum in the order of the rows (figures do not
+The kernels are serial: they take tens of milliseconds for 100,000 points, sum in the order of the rows (metrics do not
 depend on the number of threads) and may be called from any thread.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from longtail.kernels.compiling import njit
 from longtail.kernels.topk import top_k_pairs
 
 
 @njit(cache=True, nogil=True)
 def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
-    """Whether ``label`` is in ``sorted_ids[lo:hi]``, by bisection: a point may have hundreds of labels."""
+    """Return whether ``label`` is in ``sorted_ids[lo:hi]``, by bisection: a point may have hundreds of labels."""
     while lo < hi:
         middle = (lo + hi) // 2
         if sorted_ids[middle] < label:
@@ -28,7 +28,7 @@ def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, set_indices: np.ndarray) -> np.ndarray:
-    """Tell of each entry of one CSR pattern whether another one, with sorted rows, has it too. Shape (nnz,), bool."""
+    """Return for each entry of one CSR pattern whether another one, with sorted rows, has it too: (nnz,) bool."""
     found = np.zeros(indices.shape[0], np.bool_)
     for row in range(indptr.shape[0] - 1):
         lo, hi = set_indptr[row], set_indptr[row + 1]
@@ -79,7 +79,7 @@ def tally(
     ranked_indptr, ranked_indices : arrays
         CSR pattern of the predictions, each row best first.
     weights : array, shape (L,)
-        What a right label is worth (its inverse propensity).
+        What a right label counts (its inverse propensity).
     ks : int array, shape (K,)
         Ascending and distinct.
 
@@ -87,7 +87,7 @@ def tally(
     -------
     sums : array, shape (K, 7)
         Over the rows that have labels, within the first ``ks[j]``: right predictions; their weight; their weight over
-        the discount of their rank; the second and the third of the best ranking possible; nDCG; recall.
+        the discount of their rank; the last two of the best possible ranking; nDCG; recall.
     right_at : int array, shape (nnz of the predictions,)
         The rank, from 1, of each prediction that is right; 0 for the others and those beyond the greatest k.
     n_points : int
@@ -100,7 +100,7 @@ def tally(
     ideal_dcg = np.cumsum(discount)
     sums = np.zeros((ks.shape[0], 7))
     right_at = np.zeros(ranked_indices.shape[0], np.int32)
-    best = np.empty(depth)  # the row's greatest weights, descending: the best ranking possible
+    best = np.empty(depth)  # the row's greatest weights, descending: the best possible ranking
     n_points = 0
     for row in range(true_indptr.shape[0] - 1):
         lo, hi = true_indptr[row], true_indptr[row + 1]

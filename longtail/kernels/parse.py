@@ -1,18 +1,20 @@
-"""Reading and writing rows of ``l1,l2 f:v f:v …`` at the speed of memory, over blocks of bytes.
+"""Kernels that read and write rows of ``l1,l2 f:v f:v …``, over blocks of bytes.
 
-One kernel reads every sparse text of the field: the repository's rows (labels, then pairs), svmlight rows, and the rows
-of a matrix (pairs only). It leaves each row sorted, without duplicates and without zeros: nothing to tidy later.
+One kernel reads every sparse text format of the field: rows of the XMC repository (labels, then pairs), svmlight rows,
+and the rows of a matrix (pairs only). Each row is sorted, without duplicates and without zeros.
 
-Values are rounded to float32 correctly. A decimal ``m · 10^e`` computed in float64 is off by less than 2^-50 of itself,
-so when both ends of that interval round to the same float32 the answer is certain. Otherwise (about one value in a
-hundred million) the position is noted, the caller works that value out exactly, and the block is read again with the
-answers given.
+Values are rounded to float32 correctly. A decimal ``m · 10^e`` computed in float64 has a relative error below 2^-50, so
+that the result is certain if both ends of that interval round to the same float32. Otherwise (about one value in a
+hundred million) the position is recorded, the caller computes that value exactly, and the block is read again with the
+exact values.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
+
+from longtail.kernels.compiling import njit
 
 # What can be wrong with a token; the caller turns code and position into a message.
 OK, NOT_INDEX, NOT_PAIR, NOT_NUMBER, TOO_LARGE, LABEL_RANGE, FEATURE_RANGE = range(7)
@@ -24,9 +26,7 @@ _LOWEST, _HIGHEST = -65, 39  # m < 10^18: below the first every float32 is 0, fr
 _POWERS = np.array([float(f"1e{e}") for e in range(_LOWEST, _HIGHEST)])
 _FULL = 10**17  # digits beyond the 18th change m by less than the margin
 _MARGIN = 2.0**-50
-_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = (
-    9, 10, 13, 32, 35, 43, 44, 45, 46, 48, 57, 58,
-)  # fmt: skip
+_TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = b"\t\n\r #+,-.09:"
 
 _text = types.Array(types.uint8, 1, "C", readonly=True)
 _i32, _i64, _f32, _u8 = types.int32[::1], types.int64[::1], types.float32[::1], types.uint8[::1]
@@ -35,7 +35,7 @@ _bool, _int = types.boolean, types.int64
 
 @njit(types.UniTuple(_int, 3)(_text), cache=True, nogil=True)
 def count(text: np.ndarray) -> tuple[int, int, int]:
-    """Lines, colons and commas of a block: upper bounds for its rows, pairs and further labels."""
+    """Count lines, colons and commas of a block: upper bounds of its rows, pairs and further labels."""
     lines, colons, commas = 0, 0, 0
     for c in text:
         lines += c == _NEWLINE
@@ -44,9 +44,9 @@ def count(text: np.ndarray) -> tuple[int, int, int]:
     return lines, colons, commas
 
 
-@njit(types.void(_i64), cache=True, nogil=True)
+@njit(types.void(_i64), cache=True, nogil=True, no_cpython_wrapper=False)
 def _sort(keys: np.ndarray) -> None:
-    """Merge sort in place: insertion on runs of 16, then merges between two buffers."""
+    """Sort in place by merging: insertion sort on runs of 16, then merges between two buffers."""
     n = keys.size
     for lo in range(0, n, 16):
         for i in range(lo + 1, min(lo + 16, n)):
@@ -75,7 +75,7 @@ def _sort(keys: np.ndarray) -> None:
 
 @njit(_int(_i32, _f32, _int, _int, _bool), cache=True, nogil=True)
 def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> int:
-    """Sort index[lo:hi] with its values, merge duplicates (sum, or the largest), drop zeros; the new end."""
+    """Sort index[lo:hi] with its values, merge duplicates (sum, or the largest), drop zeros; return the new end."""
     keys, old = np.empty(hi - lo, np.int64), np.empty(hi - lo, np.float32)
     for j in range(hi - lo):
         keys[j] = (np.int64(index[lo + j]) << 32) | j  # the position keeps duplicates in the order of the file
@@ -99,7 +99,7 @@ def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> 
 
 @njit(_int(_i32, _int, _int), cache=True, nogil=True)
 def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
-    """Sort labels[lo:hi] and drop duplicates; the new end."""
+    """Sort labels[lo:hi] and drop duplicates; return the new end."""
     keys = np.empty(hi - lo, np.int64)
     for j in range(hi - lo):
         keys[j] = labels[lo + j]
@@ -110,6 +110,51 @@ def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
             labels[end] = keys[j]
             end += 1
     return end
+
+
+@njit(types.Tuple((_int, _int, _int, _bool))(_text, _int), cache=True, nogil=True)
+def _decimal(text: np.ndarray, i: int) -> tuple[int, int, int, bool]:
+    """Read an unsigned decimal at text[i]: return the position after it, m and e of m · 10^e, and whether it is one."""
+    m, e, seen = np.int64(0), np.int64(0), False
+    while _ZERO <= text[i] <= _NINE:
+        if m < _FULL:
+            m = m * 10 + (np.int64(text[i]) - _ZERO)
+        else:
+            e += 1
+        seen = True
+        i += 1
+    if text[i] == _DOT:
+        i += 1
+        while _ZERO <= text[i] <= _NINE:
+            if m < _FULL:
+                m = m * 10 + (np.int64(text[i]) - _ZERO)
+                e -= 1
+            seen = True
+            i += 1
+    if seen and (text[i] == 101 or text[i] == 69):  # e, E
+        i += 1
+        down = text[i] == _MINUS
+        if down or text[i] == _PLUS:
+            i += 1
+        power, seen = np.int64(0), False
+        while _ZERO <= text[i] <= _NINE:
+            power = min(power * 10 + (np.int64(text[i]) - _ZERO), np.int64(1 << 40))
+            seen = True
+            i += 1
+        e += -power if down else power
+    return i, m, e, seen  # type: ignore[return-value]
+
+
+@njit(types.Tuple((types.float32, _bool))(_int, _int), cache=True, nogil=True)
+def _rounded(m: int, e: int) -> tuple[np.float32, bool]:
+    """Return m · 10^e as float32, infinite if it is too large, and whether the rounding is certain."""
+    if m == 0 or e < _LOWEST:
+        return np.float32(0), True
+    if e >= _HIGHEST:
+        return np.float32(np.inf), True
+    d = np.float64(m) * _POWERS[e - _LOWEST]
+    v = np.float32(d * (1 - _MARGIN))
+    return v, v == np.float32(d * (1 + _MARGIN))
 
 
 @njit(
@@ -150,7 +195,7 @@ def parse_rows(
     label_ptr, labels, ptr, index, value : arrays
         Filled: offsets of each row (one more than rows) and contents, at least as large as `count` says.
     exact : float32 array
-        Answers for values that cannot be rounded with certainty, in the order met; empty on the first reading.
+        Exact values of those that cannot be rounded with certainty, in their order; empty on the first reading.
     unsure : int64 array
         Filled with the positions of such values as far as it goes.
     found : int64 array
@@ -200,50 +245,18 @@ def parse_rows(
                 negative = text[i] == _MINUS
                 if negative or text[i] == _PLUS:
                     i += 1
-                m, e, seen = np.int64(0), np.int64(0), False
-                while _ZERO <= text[i] <= _NINE:
-                    if m < _FULL:
-                        m = m * 10 + (np.int64(text[i]) - _ZERO)
-                    else:
-                        e += 1
-                    seen = True
-                    i += 1
-                if text[i] == _DOT:
-                    i += 1
-                    while _ZERO <= text[i] <= _NINE:
-                        if m < _FULL:
-                            m = m * 10 + (np.int64(text[i]) - _ZERO)
-                            e -= 1
-                        seen = True
-                        i += 1
-                if seen and (text[i] == 101 or text[i] == 69):  # e, E
-                    i += 1
-                    down = text[i] == _MINUS
-                    if down or text[i] == _PLUS:
-                        i += 1
-                    power, seen = np.int64(0), False
-                    while _ZERO <= text[i] <= _NINE:
-                        power = min(power * 10 + (np.int64(text[i]) - _ZERO), np.int64(1 << 40))
-                        seen = True
-                        i += 1
-                    e += -power if down else power
+                i, m, e, seen = _decimal(text, i)
                 c = text[i]
                 if not seen or (c != _SPACE and c != _NEWLINE and c != _TAB and c != _RETURN):
                     code = NOT_NUMBER
                     break
-                if m == 0 or e < _LOWEST:
-                    v = np.float32(0)
-                elif e >= _HIGHEST:
-                    v = np.float32(np.inf)
-                else:
-                    d = np.float64(m) * _POWERS[e - _LOWEST]
-                    v = np.float32(d * (1 - _MARGIN))
-                    if v != np.float32(d * (1 + _MARGIN)):
-                        if n_unsure < exact.size:
-                            v = exact[n_unsure]
-                        if n_unsure < unsure.size:
-                            unsure[n_unsure] = number
-                        n_unsure += 1
+                v, certain = _rounded(m, e)
+                if not certain:
+                    if n_unsure < exact.size:
+                        v = exact[n_unsure]
+                    if n_unsure < unsure.size:
+                        unsure[n_unsure] = number
+                    n_unsure += 1
                 if v == np.inf:
                     code = TOO_LARGE
                     break
@@ -294,7 +307,7 @@ def parse_rows(
 
 @njit(_int(_u8, _int, _int), cache=True, nogil=True)
 def _put(out: np.ndarray, at: int, k: int) -> int:
-    """Write a whole number; the new end."""
+    """Write a whole number; return the new end."""
     digits, rest = 1, k
     while rest >= 10:
         rest //= 10
@@ -356,7 +369,7 @@ def format_rows(
                 cursor += 1
             cursor += 1
             if at - start > 2 and out[at - 1] == _ZERO and out[at - 2] == _DOT:
-                at -= 2  # 1.0 says no more than 1
+                at -= 2  # 1.0 is written as 1
         out[at] = _NEWLINE
         at += 1
     return at

@@ -1,42 +1,52 @@
-"""Cutting points in two so that each half agrees on a ranking of labels: the nDCG partition of FastXML.
+"""Split points in two so that one ranking of labels suits each half: the nDCG partition of FastXML.
 
-Each side ranks the labels for all of its points; a point's gain there is the nDCG of that ranking against its labels.
-Points start on sides at random. In turn, the sides rank the labels so that the gain of their points is greatest (labels
-by the summed weight of their points: Prabhu and Varma, 2014, theorem 1) and the points move to where they gain more.
-Both steps can only raise the sum of gains, so this ends.
+Each side ranks the labels for all of its points; the gain of a point is the nDCG of that ranking against its labels.
+Points start on random sides. Two steps alternate: the sides rank the labels so that the gain of their points is largest
+(by the summed weights of their points: Prabhu and Varma, 2014, theorem 1), and the points move to the side of larger
+gain. Neither step can lower the sum of gains, so this ends.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from longtail.kernels.compiling import njit
 from longtail.kernels.topk import top_k_pairs
 
-_ABSENT = np.float32(1e-9)  # what a point of the other side adds to its labels: a place after all of this side's own
+_ABSENT = np.float32(1e-9)  # weight of a point of the other side: its labels rank after all labels of this side
+
+
+class LabelGains(NamedTuple):
+    """The quantities of the gain of a point."""
+
+    weights: np.ndarray  # (L,) weight of each label, 1 or its inverse propensity
+    ideal: np.ndarray  # (N,) 1 / the best possible gain of each point
+    discounts: np.ndarray  # of the ranks 1, 2, ...
 
 
 @njit(cache=True, nogil=True)
 def ideal_gains(indptr, discounts):
-    """1 / the discounts of as many first places as a point has labels: what makes a gain a normalised one."""
+    """Return 1 / the largest possible gain of each point, which normalises its gain."""
     n = indptr.shape[0] - 1
-    found = np.empty(n, np.float32)
+    inverse = np.empty(n, np.float32)
     for i in range(n):
         total = 0.0
         for rank in range(indptr[i + 1] - indptr[i]):
             total += discounts[rank]
-        found[i] = 1.0 / total if total > 0 else 0.0
-    return found
+        inverse[i] = 1.0 / total if total > 0 else 0.0
+    return inverse
 
 
 @njit(cache=True, nogil=True)
-def rank_labels(points, sides, side, indptr, indices, weights, ideal, discounts, total, discount):
-    """Fill `discount` with those of one side's ranking, 1 / log2(1 + rank), for all labels of the points.
+def rank_labels(points, sides, side, Y, gains, total, discount):
+    """Fill `discount` with the discounts of one side's ranking, 1 / log2(1 + rank), for all labels of the points.
 
-    Labels that only the other side has come last, by their number there; left unranked, they cost half a
-    point of P@5 on held-out points of Bibtex. total : scratch of L zeros, zeros again at the end. Equal
-    labels go by their numbers.
+    Labels that only the other side has come last, by their frequency there; leaving them unranked lost half a point of
+    P@5 on held-out points of Bibtex. total : scratch of L zeros, zeros again at the end. Ties go to the smaller label.
     """
+    indptr, indices, weights, ideal, discounts = Y.ptr, Y.idx, gains.weights, gains.ideal, gains.discounts
     discount[:] = 0.0
     size = 0
     for a in range(points.shape[0]):
@@ -62,16 +72,17 @@ def rank_labels(points, sides, side, indptr, indices, weights, ideal, discounts,
 
 
 @njit(cache=True, nogil=True)
-def partition(points, indptr, indices, weights, ideal, discounts, sides, total, discount, rounds):
-    """Put `points` on two sides; `sides` (0 or 1 a point) holds where they start and receives where they end.
+def partition(points, Y, gains, sides, total, discount, rounds):
+    """Split `points` into two sides; `sides` (0 or 1 per point) holds where they start and receives where they end.
 
-    indptr, indices : labels of all points; weights : what finding each label is worth, 1 or its inverse propensity;
-    total (L,), discount (2, L) : scratch. Returns how many points are on side 1.
+    Y : labels of all points (`ptr` and `idx`); gains : :class:`LabelGains`; total (L,), discount (2, L) : scratch.
+    Return the size of side 1.
     """
+    indptr, indices, weights = Y.ptr, Y.idx, gains.weights
     ones = 0
     for _ in range(rounds):
         for side in range(2):
-            rank_labels(points, sides, side, indptr, indices, weights, ideal, discounts, total, discount[side])
+            rank_labels(points, sides, side, Y, gains, total, discount[side])
         changed = False
         ones = 0
         for a in range(points.shape[0]):

@@ -1,33 +1,81 @@
-"""Trees that part points, not labels: growing one, and ranking labels by the leaves that a point falls into.
+"""Trees that split points, not labels: growing one, and ranking labels by the leaves that a point reaches.
 
-A tree is a few flat arrays. Nodes are numbered level by level and are made in that order; the two children of a node
-have neighbouring numbers, so one number says where both are. A node's separator is a sparse row.
-A leaf keeps the labels that its points have most, with their weighted shares of the points.
+A tree is a few flat arrays. Nodes are numbered level by level in the order in which they are made; the two children of
+a node have neighbouring numbers, so that one number locates both. The separator of a node is a sparse row. A leaf keeps
+the most frequent labels of its points, with their weighted shares of the points.
 
-To rank, a point's features are laid out in a dense row; a separator is then one walk over its own few features, and a
-tree costs as many walks as it is deep, however many labels and points it has seen.
+To rank, the features of a point are written to a dense row. A separator then reads only its own few features, and the
+cost of a tree is proportional to its depth, whatever the number of labels and points.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from longtail.kernels import sparse_logistic
+from longtail.kernels.compiling import njit
 from longtail.kernels.gather import gather_rows
 from longtail.kernels.partition import partition
 from longtail.kernels.solve import _next
 from longtail.kernels.topk import top_k_pairs
 
 _HIGH, _ONE = np.uint64(40), np.uint64(1)
-_TINY, _MOST = 1e-30, 1.0 - 2.0**-23  # scores lie between, in float32 too
+_LEAST, _MOST = 1e-30, 1.0 - 2.0**-23  # bounds of scores, in float32 too
+
+
+class Growth(NamedTuple):
+    """How a tree is grown."""
+
+    max_leaf: int  # points in a leaf, at most
+    keep: int  # labels in a leaf, at most
+    cost: np.float32  # weight of the loss of a separator against its L1 norm
+
+
+class PointTrees(NamedTuple):
+    """All trees of a model; the children and leaves of all trees have numbers of their own."""
+
+    roots: np.ndarray  # (T,) the first node of each tree
+    child: np.ndarray  # (nodes,) the first of a node's two children, or -1 - its leaf
+    ptr: np.ndarray  # (nodes + 1,) a node's separator in features and values
+    features: np.ndarray
+    values: np.ndarray
+    bias: np.ndarray  # (nodes,)
+    leaf_ptr: np.ndarray  # (leaves + 1,) a leaf's labels and their shares
+    labels: np.ndarray
+    shares: np.ndarray
+    tail_ptr: np.ndarray  # (L + 1,) label centroids, or one 0 if a model has none
+    tail_idx: np.ndarray
+    tail_val: np.ndarray
+
+
+class LeafScoring(NamedTuple):
+    """How scores are made from leaves and centroids.
+
+    The score of a label is its mean share over the leaves; if alpha < 1, that to the power alpha, times
+    exp(-gamma / 2 |x - mu|^2) to the power 1 - alpha, where mu is the centroid of the label.
+    """
+
+    alpha: float
+    gamma: float
+    factor: np.float32  # points are multiplied by it for the trees
+    unit: bool  # compare points of length 1 with centroids
+
+
+class LeafScratch(NamedTuple):
+    """Buffers of one thread, kept between calls."""
+
+    dense: np.ndarray  # (D,) zeros before and after
+    total: np.ndarray  # (L,) zeros before and after
+    items: np.ndarray  # for as many labels as all leaves of a point can hold
+    scores: np.ndarray
 
 
 @njit(cache=True, nogil=True)
 def _room(array, size):
-    """The array, or a longer copy where `size` entries would not fit."""
+    """Return the array, or a longer copy if it cannot hold `size` entries."""
     if size <= array.shape[0]:
         return array
     longer = np.empty(max(size, 2 * array.shape[0]), array.dtype)
@@ -37,11 +85,12 @@ def _room(array, size):
 
 
 @njit(cache=True, nogil=True)
-def fill_leaf(points, indptr, indices, weights, keep, total, labels, shares):
-    """Write the `keep` best labels of a leaf, by the summed weights of its points; returns how many.
+def fill_leaf(points, Y, weights, total, labels, shares):
+    """Write the best labels of a leaf, by the summed weights of its points, as many as fit; return how many.
 
     total : scratch of L zeros, zeros again at the end.
     """
+    indptr, indices = Y.ptr, Y.idx
     size = 0
     for i in points:
         size += indptr[i + 1] - indptr[i]
@@ -57,23 +106,23 @@ def fill_leaf(points, indptr, indices, weights, keep, total, labels, shares):
     for a in range(n):
         sums[a] = total[met[a]] / points.shape[0]
         total[met[a]] = 0.0
-    return top_k_pairs(met[:n], sums, keep, labels, shares)
+    return top_k_pairs(met[:n], sums, labels.shape[0], labels, shares)
 
 
 @njit(cache=True, nogil=True)
-def _separate(x_ptr, x_idx, x_val, points, sides, ones, cost, place):
-    """Learn which side points are on: features, weights, bias. Both sides weigh the same in the loss.
+def _separate(X, points, sides, ones, cost, place):
+    """Train a separator of the two sides; return its features, weights and bias.
 
-    Leaves the points on the sides where the separator sees them.
+    Both sides have the same weight in the loss. `sides` receives the sides that the separator predicts.
     """
     n = points.shape[0]
-    rows_ptr, rows_idx, rows_val, _, features = gather_rows(x_ptr, x_idx, x_val, points, place)
-    starts, rows, values = sparse_logistic.to_columns(rows_ptr, rows_idx, rows_val, features.shape[0])
+    rows_ptr, rows_idx, rows_val, _, features = gather_rows(X.ptr, X.idx, X.val, points, place)
+    columns = sparse_logistic.to_columns(rows_ptr, rows_idx, rows_val, features.shape[0])
     signs, costs = np.empty(n, np.float32), np.empty(n, np.float32)
     for a in range(n):
         signs[a] = 1.0 if sides[a] == 1 else -1.0
         costs[a] = cost * n / (ones if sides[a] == 1 else n - ones)
-    found = sparse_logistic.solve(starts, rows, values, signs, costs, 0.01, 10, 10)
+    found = sparse_logistic.solve(columns, signs, costs, 0.01, 10, 10)
     for a in range(n):
         score = found[-1]
         for p in range(rows_ptr[a], rows_ptr[a + 1]):
@@ -88,13 +137,13 @@ def _separate(x_ptr, x_idx, x_val, points, sides, ones, cost, place):
 
 
 @njit(cache=True, nogil=True)
-def grow(x_ptr, x_idx, x_val, y_ptr, y_idx, weights, ideal, discounts, points, n_features, max_leaf, keep, cost, seed):
+def grow_point_tree(X, Y, gains, points, n_features, growth, seed):
     """Grow one tree over `points` (reordered in place).
 
-    x_*, y_* : all points and their labels as CSR; weights (L,) : the worth of a label; ideal (N,), discounts : see
-    :mod:`longtail.kernels.partition`. Returns child (the first of a node's two children, or -1 - its leaf), the
+    X, Y : all points and their labels. Return child (the first of a node's two children, or -1 - its leaf), the
     separators as ptr, features, values and bias by node, and the leaves as ptr, labels and shares.
     """
+    weights, keep = gains.weights, growth.keep
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
     n = points.shape[0]
     most = max(2 * n - 1, 1)
@@ -116,14 +165,14 @@ def grow(x_ptr, x_idx, x_val, y_ptr, y_idx, weights, ideal, discounts, points, n
         size = members.shape[0]
         ptr[node + 1] = ptr[node]
         middle = 0
-        if size > max_leaf:
+        if size > growth.max_leaf:
             side = sides[:size]
             for a in range(size):
                 state = _next(state)
                 side[a] = (state >> _HIGH) & _ONE
-            ones = partition(members, y_ptr, y_idx, weights, ideal, discounts, side, total, discount, 50)
+            ones = partition(members, Y, gains, side, total, discount, 50)
             if 0 < ones < size:
-                used, weight, bias[node] = _separate(x_ptr, x_idx, x_val, members, side, ones, cost, place)
+                used, weight, bias[node] = _separate(X, members, side, ones, growth.cost, place)
                 ones = 0
                 for a in range(size):
                     if side[a] == 1:
@@ -149,21 +198,30 @@ def grow(x_ptr, x_idx, x_val, y_ptr, y_idx, weights, ideal, discounts, points, n
             child[node] = -1 - n_leaves
             at = leaf_ptr[n_leaves]
             labels, shares = _room(labels, at + keep), _room(shares, at + keep)
-            leaf_ptr[n_leaves + 1] = at + fill_leaf(
-                members, y_ptr, y_idx, weights, keep, total, labels[at : at + keep], shares[at : at + keep]
-            )
+            span = slice(at, at + keep)
+            leaf_ptr[n_leaves + 1] = at + fill_leaf(members, Y, weights, total, labels[span], shares[span])
             n_leaves += 1
         node += 1
     last, kept = ptr[n_nodes], leaf_ptr[n_leaves]
     return (
-        child[:n_nodes].copy(), ptr[: n_nodes + 1].copy(), features[:last].copy(), values[:last].copy(),
-        bias[:n_nodes].copy(), leaf_ptr[: n_leaves + 1].copy(), labels[:kept].copy(), shares[:kept].copy(),
-    )  # fmt: skip
+        child[:n_nodes].copy(),
+        ptr[: n_nodes + 1].copy(),
+        features[:last].copy(),
+        values[:last].copy(),
+        bias[:n_nodes].copy(),
+        leaf_ptr[: n_leaves + 1].copy(),
+        labels[:kept].copy(),
+        shares[:kept].copy(),
+    )
 
 
 @njit(cache=True, nogil=True)
-def mean_products(point_ptr, points, x_ptr, x_idx, x_val, v_ptr, v_idx, v_val, first, last, n_features):
-    """Mean product of labels first..last, as vectors v, with their points; point_ptr, points : labels x points."""
+def mean_products(point_ptr, points, X, V, first, last, n_features):
+    """Compute the mean product of the vectors V of labels first..last with their points.
+
+    point_ptr, points : labels x points.
+    """
+    x_ptr, x_idx, x_val, v_ptr, v_idx, v_val = X.ptr, X.idx, X.val, V.ptr, V.idx, V.val
     dense = np.zeros(n_features, np.float32)
     found = np.zeros(last - first, np.float32)
     for label in range(first, last):
@@ -180,9 +238,10 @@ def mean_products(point_ptr, points, x_ptr, x_idx, x_val, v_ptr, v_idx, v_val, f
 
 
 @njit(cache=True, nogil=True)
-def _leaf(roots, t, child, ptr, features, values, bias, dense):
-    """The leaf of tree `t` that a point falls into."""
-    node = roots[t]
+def _leaf(trees, t, dense):
+    """Return the leaf of tree `t` that a point reaches."""
+    child, ptr, features, values, bias = trees.child, trees.ptr, trees.features, trees.values, trees.bias
+    node = trees.roots[t]
     while child[node] >= 0:
         score = bias[node]
         for q in range(np.uint64(ptr[node]), np.uint64(ptr[node + 1])):
@@ -192,27 +251,24 @@ def _leaf(roots, t, child, ptr, features, values, bias, dense):
 
 
 @njit(cache=True, nogil=True)
-def rank(
-    x_ptr, x_idx, x_val, first, last, roots, child, ptr, features, values, bias, leaf_ptr, labels, shares,
-    tail_ptr, tail_idx, tail_val, alpha, gamma, factor, unit, k, dense, total, items, scores,
-    out_labels, out_scores, out_n,
-):  # fmt: skip
-    """Rows first..last of a batch through all trees: labels and scores, the best first, and how many.
+def rank_by_leaves(X, first, last, trees, scoring, scratch, results):
+    """Rank the labels of rows first..last by the leaves that they reach; results begin at row 0.
 
-    roots (T,) : the trees' first nodes. A label's score is its mean share over the leaves; where alpha < 1, that to the
-    power alpha, times exp(-gamma / 2 |x - mu|^2) to the power 1 - alpha, mu being the label's centroid (tail_*).
-    factor : what points are multiplied by for the trees; unit : compare points of length 1 with centroids.
-    dense (D,) and total (L,) : scratch of zeros, zeros again at the end; items, scores : scratch for as many labels
-    as all trees can name.
+    results : labels (n, k), scores (n, k) and counts (n,), see :class:`longtail.kernels.beam.Results`.
     """
-    n_trees = roots.shape[0]
+    x_ptr, x_idx, x_val = X.ptr, X.idx, X.val
+    leaf_ptr, labels, shares = trees.leaf_ptr, trees.labels, trees.shares
+    tail_ptr, tail_idx, tail_val = trees.tail_ptr, trees.tail_idx, trees.tail_val
+    alpha, gamma, factor, unit = scoring.alpha, scoring.gamma, scoring.factor, scoring.unit
+    dense, total, items, scores = scratch.dense, scratch.total, scratch.items, scratch.scores
+    n_trees, k = trees.roots.shape[0], results.labels.shape[1]
     best, value = np.empty(k, np.int32), np.empty(k, np.float64)
     for row in range(first, last):
         begin, end = x_ptr[row], x_ptr[row + 1]
         square = np.float32(0.0)
         for p in range(begin, end):
             square += x_val[p] * x_val[p]
-        scale = np.float32(1.0) / factor  # of the dense row, where it meets centroids
+        scale = np.float32(1.0) / factor  # of the dense row, for the comparison with centroids
         if unit and square > 0:
             scale /= np.sqrt(square)
             square = np.float32(1.0)
@@ -220,7 +276,7 @@ def rank(
             dense[x_idx[p]] = x_val[p] * factor
         n = 0
         for t in range(n_trees):
-            leaf = _leaf(roots, t, child, ptr, features, values, bias, dense)
+            leaf = _leaf(trees, t, dense)
             for q in range(leaf_ptr[leaf], leaf_ptr[leaf + 1]):
                 if total[labels[q]] == 0.0:
                     items[n] = labels[q]
@@ -239,7 +295,8 @@ def rank(
         for p in range(begin, end):
             dense[x_idx[p]] = 0.0
         at = row - first
-        out_n[at] = top_k_pairs(items[:n], scores[:n], k, best, value)
-        for a in range(out_n[at]):
-            out_labels[at, a] = best[a]
-            out_scores[at, a] = min(max(value[a], _TINY), _MOST)
+        count = top_k_pairs(items[:n], scores[:n], k, best, value)
+        results.counts[at] = count
+        for a in range(count):
+            results.labels[at, a] = best[a]
+            results.scores[at, a] = min(max(value[a], _LEAST), _MOST)

@@ -1,43 +1,129 @@
 """RankNet's passes over the candidates of one point: forward, backward with its steps, and the final ranking.
 
-A point has n candidate labels with the base's scores, the best first. Their logits y pass through a shared part, the
-same few weights for every label, and through residual blocks, which have rows for each label:
+A point has n candidate labels with the base's scores, the best first. Their logits y pass through a shared part, with
+the same few weights for every label, and through residual blocks, which have rows for each label:
 
     y0_i = logit(s_i) + g(phi_i)                         phi_i: score, rank, margin, training points of the label, text
-    y_i  = y_i + t_i (b_i + U_i tanh(c + sum_j p_j V_j)) p = sigmoid(y); low rank, V and U have rank numbers a label
+    y_i  = y_i + t_i (b_i + U_i tanh(c + sum_j p_j V_j)) p = sigmoid(y); low rank, V and U have rank numbers per label
     y_i  = y_i + t_i (b_i + sum_j R_ij p_j)              full rank; R is sparse, over labels that occur together
 
-t_i = n_i / (n_i + trust), so that a label with few training points moves with the shared part alone. Work and memory go
-with the candidates, never with the number of labels. Kernels are serial and release the interpreter lock.
+t_i = n_i / (n_i + trust), so that a label with few training points moves with the shared part alone. Work and memory
+are in proportion to the candidates, never to the number of labels. Kernels are serial and release the interpreter lock.
+
+They are compiled without fast maths. With it, LLVM reorders sums in loops that also write, but only where its check at
+run time finds that arrays do not overlap, and that depends on where they happen to lie in memory: the same point could
+get scores that differ in the last bit.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from longtail.kernels.compiling import njit
 from longtail.kernels.solve import _next
 from longtail.kernels.topk import ABOVE_ZERO, fill_places
 
 N_FEATURES = 8
 LOGISTIC, POPULATION = 0, 1
-_LOW, _HIGH = np.float32(1e-9), np.float32(1 - 1e-6)
+_SCORE_LOW, _SCORE_HIGH = np.float32(1e-9), np.float32(1 - 1e-6)
 _EPSILON = np.float32(1e-6)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+class RerankNet(NamedTuple):
+    """Tables of the network: H hidden units, F features, B blocks, L labels."""
+
+    inner: np.ndarray  # (H, F)
+    outer: np.ndarray  # (H,)
+    start: np.ndarray  # (B, rank)
+    down: np.ndarray  # (B, L, rank)
+    up: np.ndarray  # (B, L, rank)
+    bias: np.ndarray  # (B, L)
+    weights: np.ndarray  # (B, pairs); this and what follows are empty unless the blocks have full rank
+    pair_ptr: np.ndarray  # (L + 1,)
+    pair_idx: np.ndarray  # (pairs,)
+    trust: np.float32  # training points at which a label's own rows get half their effect
+
+
+class RerankState(NamedTuple):
+    """Adagrad's state of the tables that are learnt."""
+
+    inner: np.ndarray
+    outer: np.ndarray
+    start: np.ndarray
+    down: np.ndarray
+    up: np.ndarray
+    bias: np.ndarray
+    weights: np.ndarray
+
+
+class RerankScratch(NamedTuple):
+    """Working memory of ``forward`` for up to m candidates, kept for the way back."""
+
+    phi: np.ndarray  # (m, F)
+    hidden: np.ndarray  # (m, H)
+    trust: np.ndarray  # (m,)
+    p: np.ndarray  # (B, m)
+    code: np.ndarray  # (B, rank)
+    slots: np.ndarray  # (m, m), or empty
+    y: np.ndarray  # (B + 1, m) logits
+
+
+class CandidateLists(NamedTuple):
+    """Candidates of all points as CSR, the best first."""
+
+    ptr: np.ndarray  # (N + 1,) int64
+    labels: np.ndarray  # (nnz,) int32
+    scores: np.ndarray  # (nnz,) float32
+    text: np.ndarray  # (nnz,) similarity of point and label text; (0,) in prediction without text
+
+
+class RerankLearning(NamedTuple):
+    """What a pass learns, and how fast."""
+
+    right: np.ndarray  # (nnz,) whether the point has the label
+    points: np.ndarray  # (nnz,) training points of the label
+    value: np.ndarray  # (L,) weight of a label in the logistic loss
+    loss: int  # LOGISTIC or POPULATION
+    weight: np.float32  # of irrelevant labels in the population-aware loss
+    margin: np.float32
+    n_irrelevant: int  # irrelevant candidates drawn per point, -1 for all
+    rate: np.float32
+    decay: np.float32
+
+
+class RankingRule(NamedTuple):
+    """What is ranked, and what a right label counts in each position: plain[j] + scale[j] * gain[label], at most 1."""
+
+    gain: np.ndarray  # (L,)
+    plain: np.ndarray  # (positions,); the last stands for all beyond it
+    scale: np.ndarray  # (positions,)
+    n_candidates: int  # candidates that are re-ranked; those beyond follow
+    learnt: bool  # by the network's probabilities, or by the base's scores
+
+
+class Reranked(NamedTuple):
+    """Results: the best labels of each row, their scores, and how many there are."""
+
+    labels: np.ndarray  # (rows, k) int32
+    scores: np.ndarray  # (rows, k) float32
+    counts: np.ndarray  # (rows,) int64
+
+
+@njit(cache=True, nogil=True)
 def _sigmoid(y):
     y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # exp stays finite, as fast maths supposes
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-y))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def describe(scores, points, text, phi, y):
-    """What the shared part sees of each candidate, phi (n, N_FEATURES), each about 1 in size; y becomes the logits."""
+@njit(cache=True, nogil=True)
+def describe_candidates(scores, points, text, phi, y):
+    """Fill the features of each candidate, phi (n, N_FEATURES), each about 1 in size, and the logits y of its score."""
     n = scores.shape[0]
     total = np.float32(0.0)
     for i in range(n):
-        s = min(max(scores[i], _LOW), _HIGH)
+        s = min(max(scores[i], _SCORE_LOW), _SCORE_HIGH)
         total += s
         y[i] = np.log(s / (np.float32(1.0) - s))
     for i in range(n):
@@ -51,9 +137,9 @@ def describe(scores, points, text, phi, y):
         phi[i, 7] = text[i]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True)
 def _shared(phi, inner, outer, hidden, y):
-    """Add g(phi) = outer . relu(inner phi) to the logits; hidden (n, H) keeps the units."""
+    """Add g(phi) = outer . relu(inner phi) to the logits; the units are kept in hidden (n, H)."""
     for i in range(y.shape[0]):
         for h in range(outer.shape[0]):
             unit = np.float32(0.0)
@@ -64,12 +150,15 @@ def _shared(phi, inner, outer, hidden, y):
             y[i] += outer[h] * unit
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _low_rank(labels, trust, before, start, down, up, bias, p, code, after):
-    """One low-rank block; p (n,) and code (rank,) are kept for the way back."""
-    n, rank = before.shape[0], code.shape[0]
+@njit(cache=True, nogil=True)
+def _low_rank(labels, net, work, b):
+    """Apply the low-rank block b: from logits work.y[b] to work.y[b + 1]; p and code are kept for the way back."""
+    n, rank = labels.shape[0], work.code.shape[1]
+    before, after = work.y[b], work.y[b + 1]
+    down, up, bias = net.down[b], net.up[b], net.bias[b]
+    p, code = work.p[b], work.code[b]
     for r in range(rank):
-        code[r] = start[r]
+        code[r] = net.start[b, r]
     for i in range(n):
         p[i] = _sigmoid(before[i])
         row = down[labels[i]]
@@ -82,12 +171,12 @@ def _low_rank(labels, trust, before, start, down, up, bias, p, code, after):
         move = bias[labels[i]]
         for r in range(rank):
             move += row[r] * code[r]
-        after[i] = before[i] + trust[i] * move
+        after[i] = before[i] + work.trust[i] * move
 
 
 @njit(cache=True, nogil=True)
 def find_pairs(labels, n, pair_ptr, pair_idx, slots):
-    """slots[i, j]: where the pair of candidates i and j has its weight, -1 if the two labels never occur together."""
+    """Set slots[i, j] to the position of the weight of candidates i and j, -1 if they never occur together."""
     for i in range(n):
         begin, end = pair_ptr[labels[i]], pair_ptr[labels[i] + 1]
         for j in range(n):
@@ -101,10 +190,12 @@ def find_pairs(labels, n, pair_ptr, pair_idx, slots):
             slots[i, j] = lo if lo < end and pair_idx[lo] == labels[j] and i != j else -1
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _full_rank(labels, trust, before, weights, bias, slots, p, after):
-    """One full-rank block."""
-    n = before.shape[0]
+@njit(cache=True, nogil=True)
+def _full_rank(labels, net, work, b):
+    """Apply the full-rank block b: from logits work.y[b] to work.y[b + 1]."""
+    n = labels.shape[0]
+    before, after, p, slots = work.y[b], work.y[b + 1], work.p[b], work.slots
+    weights, bias = net.weights[b], net.bias[b]
     for i in range(n):
         p[i] = _sigmoid(before[i])
     for i in range(n):
@@ -112,45 +203,52 @@ def _full_rank(labels, trust, before, weights, bias, slots, p, after):
         for j in range(n):
             if slots[i, j] >= 0:
                 move += weights[slots[i, j]] * p[j]
-        after[i] = before[i] + trust[i] * move
+        after[i] = before[i] + work.trust[i] * move
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def forward(labels, scores, points, text, trust_at, net, phi, hidden, trust, p, code, slots, y):
-    """Logits of a point's candidates after each block: y (n_blocks + 1, n). The rest is scratch, kept for the way back.
+@njit(cache=True, nogil=True)
+def forward(labels, scores, points, text, net, work):
+    """Fill work.y (B + 1, m) with the logits of a point's n candidates after each block.
 
-    net: inner (H, F), outer (H,), start (B, rank), down and up (B, L, rank), bias (B, L), and of the full-rank variant
-    weights (B, pairs), pair_ptr (L + 1,) and pair_idx (pairs,), empty otherwise.
+    net : RerankNet; work : RerankScratch, all of which is kept for the way back.
     """
-    inner, outer, start, down, up, bias, weights, pair_ptr, pair_idx = net
     n = labels.shape[0]
-    describe(scores, points, text, phi, y[0])
-    _shared(phi, inner, outer, hidden, y[0, :n])
+    describe_candidates(scores, points, text, work.phi, work.y[0])
+    _shared(work.phi, net.inner, net.outer, work.hidden, work.y[0, :n])
     for i in range(n):
-        trust[i] = points[i] / max(points[i] + trust_at, _EPSILON)
-    full = pair_idx.shape[0] > 0
+        work.trust[i] = points[i] / max(points[i] + net.trust, _EPSILON)
+    full = net.pair_idx.shape[0] > 0
     if full:
-        find_pairs(labels, n, pair_ptr, pair_idx, slots)
-    for b in range(bias.shape[0]):
+        find_pairs(labels, n, net.pair_ptr, net.pair_idx, work.slots)
+    for b in range(net.bias.shape[0]):
         if full:
-            _full_rank(labels, trust, y[b, :n], weights[b], bias[b], slots, p[b], y[b + 1])
+            _full_rank(labels, net, work, b)
         else:
-            _low_rank(labels, trust, y[b, :n], start[b], down[b], up[b], bias[b], p[b], code[b], y[b + 1])
+            _low_rank(labels, net, work, b)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _step(w, v, at, g, rate, decay):
-    """One Adagrad step of one number."""
+@njit(cache=True, nogil=True)
+def _adagrad(w, v, at, g, rate, decay):
+    """Take one Adagrad step of the number w[at] by the gradient g."""
     g += decay * w[at]
     v[at] += g * g
     w[at] -= rate * g / (np.sqrt(v[at]) + _EPSILON)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def _backward(labels, net, state, phi, hidden, trust, p, code, slots, g, rate, decay):
-    """Carry g, the gradient of the last logits, back to the first, and step what it passes. state is as net."""
-    inner, outer, start, down, up, bias, weights, _, _ = net
+@njit(cache=True, nogil=True)
+def _backward(labels, net, state, work, g, rate, decay):
+    """Carry g, the gradient of the last logits, back to the first, and step the tables on the way."""
+    inner, outer, start, down, up, bias, weights = (
+        net.inner,
+        net.outer,
+        net.start,
+        net.down,
+        net.up,
+        net.bias,
+        net.weights,
+    )
     v_inner, v_outer, v_start, v_down, v_up, v_bias, v_weights = state
+    phi, hidden, trust, p, code, slots, _ = work
     n, rank = labels.shape[0], code.shape[1]
     d_code = np.empty(rank, np.float32)
     d_p = np.empty(n, np.float32)
@@ -161,24 +259,24 @@ def _backward(labels, net, state, phi, hidden, trust, p, code, slots, g, rate, d
                 for j in range(n):
                     if slots[i, j] >= 0:
                         d_p[j] += g[i] * trust[i] * weights[b, slots[i, j]]
-                        _step(weights[b], v_weights[b], slots[i, j], g[i] * trust[i] * p[b, j], rate, decay)
+                        _adagrad(weights[b], v_weights[b], slots[i, j], g[i] * trust[i] * p[b, j], rate, decay)
         else:
             d_code[:] = 0.0
             for i in range(n):
                 row, v_row, d = up[b, labels[i]], v_up[b, labels[i]], g[i] * trust[i]
                 for r in range(rank):
                     d_code[r] += d * row[r]
-                    _step(row, v_row, r, d * code[b, r], rate, decay)
+                    _adagrad(row, v_row, r, d * code[b, r], rate, decay)
             for r in range(rank):
                 d_code[r] *= np.float32(1.0) - code[b, r] * code[b, r]
-                _step(start[b], v_start[b], r, d_code[r], rate, np.float32(0.0))
+                _adagrad(start[b], v_start[b], r, d_code[r], rate, np.float32(0.0))
             for i in range(n):
                 row, v_row = down[b, labels[i]], v_down[b, labels[i]]
                 for r in range(rank):
                     d_p[i] += d_code[r] * row[r]
-                    _step(row, v_row, r, d_code[r] * p[b, i], rate, decay)
+                    _adagrad(row, v_row, r, d_code[r] * p[b, i], rate, decay)
         for i in range(n):
-            _step(bias[b], v_bias[b], labels[i], g[i] * trust[i], rate, decay)
+            _adagrad(bias[b], v_bias[b], labels[i], g[i] * trust[i], rate, decay)
             g[i] += d_p[i] * p[b, i] * (np.float32(1.0) - p[b, i])
     d_inner = np.zeros_like(inner)
     d_outer = np.zeros_like(outer)
@@ -190,32 +288,38 @@ def _backward(labels, net, state, phi, hidden, trust, p, code, slots, g, rate, d
                 for f in range(N_FEATURES):
                     d_inner[h, f] += d * phi[i, f]
     for h in range(outer.shape[0]):
-        _step(outer, v_outer, h, d_outer[h], rate, np.float32(0.0))
+        _adagrad(outer, v_outer, h, d_outer[h], rate, np.float32(0.0))
         for f in range(N_FEATURES):
-            _step(inner[h], v_inner[h], f, d_inner[h, f], rate, np.float32(0.0))
+            _adagrad(inner[h], v_inner[h], f, d_inner[h, f], rate, np.float32(0.0))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def logistic_loss(y, right, worth, used, scale, g):
-    """Logistic loss of the used candidates, each by the worth of its label; an irrelevant one counts `scale` times."""
+@njit(cache=True, nogil=True)
+def logistic_loss(y, right, value, used, scale, g):
+    """Return the logistic loss of the used candidates and fill its gradient g.
+
+    A candidate is weighted by the value of its label; an irrelevant one counts `scale` times.
+    """
     total = 0.0
     for i in range(y.shape[0]):
         g[i] = 0.0
         if used[i]:
-            weight = worth[i] * (np.float32(1.0) if right[i] else scale)
+            weight = value[i] * (np.float32(1.0) if right[i] else scale)
             y_true = y[i] if right[i] else -y[i]
             total += weight * (np.log1p(np.exp(-abs(y_true))) + max(-y_true, np.float32(0.0)))
             g[i] = weight * (_sigmoid(y[i]) - np.float32(right[i]))
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
-def population_loss(y, right, points, used, scale, weight, margin, g):
-    """The paper's loss: the rarer of two relevant labels above the other, and both above irrelevant ones by a margin.
+@njit(cache=True, nogil=True)
+def population_loss(y, right, points, used, scale, learning, g):
+    """Return the paper's loss and fill its gradient g.
+
+    It puts the rarer of two relevant labels above the other, and both above irrelevant ones by a margin.
 
     Sum over relevant i, j of [(n_i - n_j) / (n_i + n_j) (y_i - y_j)]+, and `weight` times the sum over relevant i and
     irrelevant k of [y_k - y_i + margin]+, in which each used k counts `scale` times.
     """
+    weight, margin = learning.weight, learning.margin
     total = 0.0
     n = y.shape[0]
     for i in range(n):
@@ -237,9 +341,9 @@ def population_loss(y, right, points, used, scale, weight, margin, g):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cpython_wrapper=False)
 def _draw(right, n_irrelevant, place, used, state):
-    """Use every relevant candidate and n_irrelevant of the others; how many of them each stands for, and the state."""
+    """Use relevant candidates and n_irrelevant others; return how many others each stands for, and the state."""
     others = 0
     for i in range(right.shape[0]):
         used[i] = right[i]
@@ -258,41 +362,38 @@ def _draw(right, n_irrelevant, place, used, state):
 
 @njit(cache=True, nogil=True)
 def scratch(m, net):
-    """Working memory of ``forward`` for up to m candidates: phi, hidden, trust, p, code, slots, y."""
-    outer, start, bias, pair_idx = net[1], net[2], net[5], net[8]
-    n_blocks = bias.shape[0]
-    side = m if pair_idx.shape[0] > 0 else 0
-    return (
+    """Return working memory for up to m candidates."""
+    n_blocks = net.bias.shape[0]
+    side = m if net.pair_idx.shape[0] > 0 else 0
+    return RerankScratch(
         np.empty((m, N_FEATURES), np.float32),
-        np.empty((m, outer.shape[0]), np.float32),
+        np.empty((m, net.outer.shape[0]), np.float32),
         np.empty(m, np.float32),
         np.empty((n_blocks, m), np.float32),
-        np.empty((n_blocks, start.shape[1]), np.float32),
+        np.empty((n_blocks, net.start.shape[1]), np.float32),
         np.empty((side, side), np.int64),
         np.empty((n_blocks + 1, m), np.float32),
     )
 
 
 @njit(cache=True, nogil=True)
-def learn(
-    rows, ptr, labels, scores, points, text, right, worth, trust_at, net, state,
-    loss, weight, margin, n_irrelevant, rate, decay, seed,
-):  # fmt: skip
-    """One pass over the points `rows`, a step after each; the sum of their losses. Tables change in place.
+def learn(rows, candidates, net, state, learning, seed):
+    """Make one pass over the points `rows`, with a step after each, and return the sum of their losses.
 
-    ptr, labels, scores, points (training points of the label), text, right: the candidates of all points, as CSR.
-    worth (L,) weighs a label in the logistic loss. n_irrelevant: how many irrelevant candidates are drawn, -1 for all.
+    candidates : CandidateLists; net : RerankNet and state : RerankState, changed in place; learning : RerankLearning.
     """
-    chance = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
+    ptr, labels, scores, text = candidates
+    right, points = learning.right, learning.points
+    random = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
     m = 0
     for row in rows:
         m = max(m, ptr[row + 1] - ptr[row])
-    phi, hidden, trust, p, code, slots, y = scratch(m, net)
+    work = scratch(m, net)
     g = np.empty(m, np.float32)
     value = np.empty(m, np.float32)
     used = np.empty(m, np.bool_)
     place = np.empty(m, np.int64)
-    n_blocks = p.shape[0]
+    n_blocks = work.p.shape[0]
     total = 0.0
     for row in rows:
         lo, hi = ptr[row], ptr[row + 1]
@@ -300,87 +401,85 @@ def learn(
         if n == 0:
             continue
         own = labels[lo:hi]
-        forward(
-            own, scores[lo:hi], points[lo:hi], text[lo:hi], trust_at, net, phi, hidden, trust, p, code, slots, y[:, :n]
-        )
-        scale, chance = _draw(right[lo:hi], n_irrelevant, place, used, chance)
-        last = y[n_blocks, :n]
-        if loss == LOGISTIC:
+        forward(own, scores[lo:hi], points[lo:hi], text[lo:hi], net, work)
+        scale, random = _draw(right[lo:hi], learning.n_irrelevant, place, used, random)
+        last = work.y[n_blocks, :n]
+        if learning.loss == LOGISTIC:
             for i in range(n):
-                value[i] = worth[own[i]]
+                value[i] = learning.value[own[i]]
             total += logistic_loss(last, right[lo:hi], value, used, scale, g[:n])
         else:
-            total += population_loss(last, right[lo:hi], points[lo:hi], used, scale, weight, margin, g[:n])
-        _backward(own, net, state, phi, hidden, trust, p, code, slots, g[:n], rate, decay)
+            total += population_loss(last, right[lo:hi], points[lo:hi], used, scale, learning, g[:n])
+        _backward(own, net, state, work, g[:n], learning.rate, learning.decay)
     return total
 
 
 @njit(cache=True, nogil=True)
-def rerank(
-    ptr, labels, scores, text, points, worth, learnt, trust_at, net, m, k, first, last, out_labels, out_scores, counts
-):
-    """Rank anew the first m candidates of rows first..last and keep the k best: labels and scores (rows, k), counts.
+def rerank(candidates, net, points, rule, first, last, top):
+    """Re-rank the candidates of rows first..last and keep the best, as many as `top` has room for.
 
-    They are ranked by the chance that the label is right, as learnt or the base's own, and by worth = (gain, plain,
-    scale), as in ``fill_places``. Candidates beyond m follow in their own order. points (L,); text as labels, or empty.
+    They are ranked by the probability that the label is right, as learnt or the base's own, and by what a right label
+    counts in each position.
+
+    candidates : CandidateLists; net : RerankNet; points : (L,) training points per label; rule : RankingRule;
+    top : Reranked, filled.
     """
-    gain, plain, scale = worth
-    phi, hidden, trust, p, code, slots, y = scratch(m, net)
-    n_blocks = p.shape[0]
+    ptr, labels, scores, text = candidates
+    k, m = top.labels.shape[1], rule.n_candidates
+    work = scratch(m, net)
+    n_blocks = work.p.shape[0]
     known = np.empty(m, np.float32)
     similar = np.zeros(m, np.float32)
-    chance = np.empty(m, np.float32)
+    probability = np.empty(m, np.float32)
     own = np.empty(m, np.int32)
     for row in range(first, last):
         lo = ptr[row]
         n = min(ptr[row + 1] - lo, m)
         own[:n] = labels[lo : lo + n]
-        if learnt and n > 0:
+        if rule.learnt and n > 0:
             for i in range(n):
                 known[i] = points[own[i]]
                 if text.shape[0] > 0:
                     similar[i] = text[lo + i]
-            forward(
-                own[:n], scores[lo : lo + n], known[:n], similar[:n], trust_at, net,
-                phi, hidden, trust, p, code, slots, y[:, :n],
-            )  # fmt: skip
+            forward(own[:n], scores[lo : lo + n], known[:n], similar[:n], net, work)
             for i in range(n):
-                chance[i] = _sigmoid(y[n_blocks, i])
+                probability[i] = _sigmoid(work.y[n_blocks, i])
         else:
             for i in range(n):
-                chance[i] = scores[lo + i]
-        at = row - first
-        kept = fill_places(own[:n], chance[:n], gain, plain, scale, k, out_labels[at], out_scores[at])
-        for i in range(lo + n, min(ptr[row + 1], lo + k)):  # only where more are asked for than are ranked anew
+                probability[i] = scores[lo + i]
+        out_labels, out_scores = top.labels[row], top.scores[row]
+        kept = fill_places(own[:n], probability[:n], rule.gain, rule.plain, rule.scale, k, out_labels, out_scores)
+        for i in range(lo + n, min(ptr[row + 1], lo + k)):  # only where more labels are wanted than are re-ranked
             share = scores[i] / max(scores[lo + n - 1], ABOVE_ZERO)
-            out_labels[at, kept] = labels[i]
-            out_scores[at, kept] = max(out_scores[at, n - 1] * share, ABOVE_ZERO)
+            out_labels[kept] = labels[i]
+            out_scores[kept] = max(out_scores[n - 1] * share, ABOVE_ZERO)
             kept += 1
-        counts[at] = kept
+        top.counts[row] = kept
 
 
 @njit(cache=True, nogil=True)
-def similarity(x_ptr, x_idx, x_val, ptr, labels, z_ptr, z_idx, z_val, first, last, out):
-    """out[i]: cosine of the point and the text of each candidate of rows first..last. Rows of z have length 1.
+def similarity(x, ptr, labels, z, first, last, out):
+    """Set out[i] to the cosine of the point and the text of each candidate of rows first..last.
 
-    Label texts are short and a point's features ascend, so each word of a label is looked up among them.
+    x, z : SparseRows of points and of label texts, the latter of length 1; ptr, labels : candidates as CSR. Label texts
+    are short and a point's features ascend, so each word of a label is looked up among them by bisection.
     """
     for row in range(first, last):
-        begin, end = x_ptr[row], x_ptr[row + 1]
+        begin, end = x.ptr[row], x.ptr[row + 1]
         square = 0.0
         for q in range(begin, end):
-            square += np.float64(x_val[q]) * np.float64(x_val[q])
+            square += np.float64(x.val[q]) * np.float64(x.val[q])
         unit = 1.0 / np.sqrt(square) if square > 0 else 0.0
         for i in range(ptr[row], ptr[row + 1]):
             product = 0.0
-            for q in range(z_ptr[labels[i]], z_ptr[labels[i] + 1]):
+            for q in range(z.ptr[labels[i]], z.ptr[labels[i] + 1]):
                 lo, hi = begin, end
                 while lo < hi:
                     middle = (lo + hi) // 2
-                    if x_idx[middle] < z_idx[q]:
+                    if x.idx[middle] < z.idx[q]:
                         lo = middle + 1
                     else:
                         hi = middle
-                if lo < end and x_idx[lo] == z_idx[q]:
-                    product += z_val[q] * x_val[lo]
+                if lo < end and x.idx[lo] == z.idx[q]:
+                    product += z.val[q] * x.val[lo]
             out[i] = np.float32(product * unit)

@@ -1,20 +1,20 @@
-"""Nearest vectors: an exact scan, candidates of a matrix product made exact, and partitions scanned in eight bits.
+"""Nearest vectors by inner product: an exact scan, exact scores for a matrix product, and partitions of 8-bit codes.
 
-Vectors are rows of float32. A score is an inner product, or minus the squared distance where `l2` is set; higher is
-better, equal scores rank by smaller id. Every score that leaves this file comes from `_score`, which adds up in one
-fixed order: a query has the same scores alone, in a batch, and in every kind of index. Matrix products and eight-bit
-codes, whose sums differ in the last digits or more, only decide which vectors are worth scoring.
+Vectors are rows of float32. Higher scores are better, and equal scores rank by smaller id. Every score that a search
+returns is computed by `_dot`, which adds in one fixed order: a query has the same scores alone, in a batch, and in
+every kind of index. Matrix products and 8-bit codes are less exact; they only select the vectors to score.
 
-All kernels are serial and release the interpreter lock. Not-a-numbers must be kept out (see `squares`).
+All kernels are serial and release the interpreter lock. Values must be finite (see `squares`).
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from longtail.kernels.compiling import inner, kernel, njit
 from longtail.kernels.topk import _sift_down, _sort_heap, top_k_pairs, top_k_row
 
 # Sums may be reordered into vector lanes, but not-a-number stays one, unlike under fastmath=True.
@@ -23,6 +23,34 @@ _ROUNDING = 2.0**-23
 _UNIT = 1e-6
 _BLOCK = 128
 _CODE = np.float32(127.0)
+_DEVIATIONS = np.float32(6.0 / math.sqrt(12.0))  # six standard deviations of a rounding error of one step
+
+
+class Heaps(NamedTuple):
+    """The best vectors so far of each query, the worst of them at the root."""
+
+    ids: np.ndarray  # (rows, k)
+    scores: np.ndarray  # (rows, k)
+    sizes: np.ndarray  # (rows,)
+
+
+class Partitions(NamedTuple):
+    """Vectors in partitions; the codes of a partition are neighbours in memory."""
+
+    vectors: np.ndarray  # (n, d)
+    centroids: np.ndarray  # (partitions, d) means of their members
+    indptr: np.ndarray  # (partitions + 1,) members of a partition in `order`
+    order: np.ndarray  # (n,) ids
+    codes: np.ndarray  # (n, d) int8, in that order
+    scales: np.ndarray  # (n,) a vector is about scale * code
+
+
+class Effort(NamedTuple):
+    """How far a search goes."""
+
+    n_probe: int  # partitions opened, at most
+    reach: float  # a partition whose centroid scores less than this share of the best vector ends the search
+    n_rescored: int  # vectors scored exactly, at most
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -30,15 +58,6 @@ def _dot(a, b):
     total = np.float32(0.0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
-    return total
-
-
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def _distance(a, b):
-    total = np.float32(0.0)
-    for i in range(a.shape[0]):
-        gap = a[i] - b[i]
-        total += gap * gap
     return total
 
 
@@ -51,14 +70,9 @@ def _code_dot(query, code):
     return total
 
 
-@njit(cache=True, nogil=True)
-def _score(query, vector, l2):
-    return -_distance(query, vector) if l2 else _dot(query, vector)
-
-
-@njit(cache=True, nogil=True)
+@kernel
 def _push(ids, values, size, new_id, value):
-    """Offer an entry to a heap that is not full yet (`size` < its capacity), worst entry at the root."""
+    """Add an entry to a heap that is not full yet (`size` < its capacity), worst entry at the root."""
     at = size
     ids[at], values[at] = new_id, value
     while at > 0:
@@ -70,9 +84,9 @@ def _push(ids, values, size, new_id, value):
     ids[at], values[at] = new_id, value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _offer(ids, values, size, k, new_id, value):
-    """Offer an entry to a heap of at most k; returns its size afterwards."""
+    """Add an entry to a heap of at most k if it is good enough; return the size of the heap."""
     if size < k:
         _push(ids, values, size, new_id, value)
         return size + 1
@@ -82,9 +96,9 @@ def _offer(ids, values, size, k, new_id, value):
     return size
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def squares(rows, out):
-    """Squared length of each row; returns the first row whose length is not a number or too large, or -1."""
+    """Compute the squared length of each row; return the first row whose length is not finite or too large, or -1."""
     for i in range(rows.shape[0]):
         out[i] = _dot(rows[i], rows[i])
         if not out[i] <= 1e37:  # so that no product or squared distance of two rows overflows
@@ -92,18 +106,18 @@ def squares(rows, out):
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def all_unit(squares):
-    """Whether all these squared lengths are one, as far as float32 can tell."""
+    """Return whether all these squared lengths are one, up to rounding."""
     far = 0
     for i in range(squares.shape[0]):
         far += abs(squares[i] - 1) > _UNIT
     return far == 0
 
 
-@njit(cache=True, nogil=True)
-def unit_rows(rows, out):
-    """Rows of unit length. What is zero stays zero; what has unit length already stays as it is, bit for bit."""
+@kernel
+def scale_rows(rows, out):
+    """Scale rows to length 1. Rows of zeros stay, and rows of length 1 stay bit for bit."""
     for i in range(rows.shape[0]):
         largest = np.float32(0.0)
         for j in range(rows.shape[1]):
@@ -118,16 +132,16 @@ def unit_rows(rows, out):
             out[i, j] /= length
 
 
-@njit(cache=True, nogil=True)
-def scan(query, vectors, l2, k, ids, scores):
-    """The k best of all vectors for one query, best first; returns how many. `ids` and `scores` hold at least k."""
+@kernel
+def scan(query, vectors, k, ids, scores):
+    """Find the k best of all vectors for one query, best first; return how many. `ids` and `scores` hold at least k."""
     n = vectors.shape[0]
     size = 0
     block = np.empty(_BLOCK, np.float32)
     for start in range(0, n, _BLOCK):
         m = min(_BLOCK, n - start)
         for i in range(m):
-            block[i] = _score(query, vectors[start + i], l2)
+            block[i] = _dot(query, vectors[start + i])
         for i in range(m):
             if size < k or block[i] > scores[0]:  # ids only grow, so an equal score ranks after all that are kept
                 size = _offer(ids, scores, size, k, start + i, block[i])
@@ -135,77 +149,71 @@ def scan(query, vectors, l2, k, ids, scores):
     return size
 
 
-@njit(cache=True, nogil=True)
-def keep_best(
-    products, queries, vectors, query_squares, squares, largest, l2, start, first, last, k, ids, scores, sizes
-):
-    """Take in a block of inner products, exactly, for query rows first..last.
+@kernel
+def add_products(products, queries, vectors, start, slack, first, last, heaps):
+    """Add a block of inner products to the heaps of query rows first..last, with exact scores.
 
-    `products` (rows, n) are of all query rows with vectors ``start..start + n``, from a matrix product. Whatever could
-    belong to the k best by more than rounding can explain is scored again by `_score`, so the heaps in ``ids[row]``,
-    ``scores[row]`` and ``sizes[row]`` are exact after every block. `largest` bounds the squared length of a vector.
+    `products` (rows, n) are of all query rows with vectors ``start..start + n``, from a matrix product. Each is off by
+    at most ``slack[row]``. What could belong to the k best is scored again by `_dot`, so the heaps are exact after
+    every block.
     """
-    n = products.shape[1]
-    width = vectors.shape[1]
+    n, k = products.shape[1], heaps.ids.shape[1]
     for row in range(first, last):
-        own = query_squares[row]
-        # Each of two sums of `width` products is off by at most width * 2^-24 * |q| |v|, whatever its order.
-        if l2:
-            slack = (width + 8) * _ROUNDING * (math.sqrt(own) + math.sqrt(largest)) ** 2
-        else:
-            slack = (width + 8) * _ROUNDING * math.sqrt(own * largest)
-        size = sizes[row]
+        ids, scores = heaps.ids[row], heaps.scores[row]
+        size = heaps.sizes[row]
         at = 0
         while at < n:
             stop = min(at + _BLOCK, n)
-            floor = np.float32(scores[row, 0] - slack) if size == k else np.float32(-np.inf)
+            floor = np.float32(scores[0] - slack[row]) if size == k else np.float32(-np.inf)
             some = False
-            if l2:
-                for i in range(at, stop):
-                    some |= np.float32(2.0) * products[row, i] - squares[start + i] - own >= floor
-            else:
-                for i in range(at, stop):
-                    some |= products[row, i] >= floor
+            for i in range(at, stop):
+                some |= products[row, i] >= floor
             if some:
                 for i in range(at, stop):
-                    near = products[row, i]
-                    if l2:
-                        near = np.float32(2.0) * near - squares[start + i] - own
-                    if size < k or near >= scores[row, 0] - slack:
-                        exact = _score(queries[row], vectors[start + i], l2)
-                        size = _offer(ids[row], scores[row], size, k, start + i, exact)
+                    if size < k or products[row, i] >= scores[0] - slack[row]:
+                        size = _offer(ids, scores, size, k, start + i, _dot(queries[row], vectors[start + i]))
             at = stop
-        sizes[row] = size
+        heaps.sizes[row] = size
 
 
-@njit(cache=True, nogil=True)
+@kernel
+def rounding_slack(query_squares, largest, width, slack):
+    """Bound the error of a product of each query with any vector: two sums of `width` terms, in any order.
+
+    Each sum is off by at most ``width * 2^-24 * |q| |v|``; `largest` is the largest squared length of a vector.
+    """
+    for row in range(query_squares.shape[0]):
+        slack[row] = (width + 8) * _ROUNDING * math.sqrt(query_squares[row] * largest)
+
+
+@kernel
 def sort_rows(ids, scores, sizes, first, last):
-    """Turn the heaps of rows first..last into lists, best first."""
+    """Sort the heaps of rows first..last into lists, best first."""
     for row in range(first, last):
         _sort_heap(ids[row], scores[row], sizes[row])
 
 
-@njit(cache=True, nogil=True)
-def rescore(queries, vectors, l2, found, first, last, k, ids, scores):
-    """The k best, exactly, among the candidates ``found`` (rows, m) of another search, -1 where it found fewer."""
-    width = found.shape[1]
+@kernel
+def rescore(queries, vectors, candidates, first, last, ids, scores):
+    """Score the `candidates` (rows, m) of another search exactly, -1 for none, and keep the best, as many as fit."""
+    width, k = candidates.shape[1], ids.shape[1]
     some_ids = np.empty(width, np.int32)
     some_scores = np.empty(width, np.float32)
     for row in range(first, last):
         n = 0
         for j in range(width):
-            if found[row, j] >= 0:
-                some_ids[n] = found[row, j]
-                some_scores[n] = _score(queries[row], vectors[found[row, j]], l2)
+            if candidates[row, j] >= 0:
+                some_ids[n] = candidates[row, j]
+                some_scores[n] = _dot(queries[row], vectors[candidates[row, j]])
                 n += 1
         size = top_k_pairs(some_ids[:n], some_scores[:n], k, ids[row], scores[row])
         ids[row, size:] = -1
         scores[row, size:] = -np.inf
 
 
-@njit(cache=True, nogil=True)
-def encode(vectors, order, first, last, codes, scales):
-    """Eight-bit codes of the vectors ``order[first..last]``: ``vector ~ scale * code``, a scale for each."""
+@kernel
+def encode_int8(vectors, order, first, last, codes, scales):
+    """Compute 8-bit codes of the vectors ``order[first..last]``: ``vector ~ scale * code``, one scale per vector."""
     for at in range(first, last):
         vector = vectors[order[at]]
         largest = np.float32(0.0)
@@ -216,110 +224,108 @@ def encode(vectors, order, first, last, codes, scales):
             codes[at, j] = np.int8(np.rint(vector[j] / largest * _CODE)) if largest > 0 else np.int8(0)
 
 
-@njit(cache=True, nogil=True)
-def rank_partitions(query, centroids, centroid_squares, l2, scores):
-    """How near each partition is to the query."""
-    for p in range(centroids.shape[0]):
-        near = _dot(query, centroids[p])
-        scores[p] = np.float32(2.0) * near - centroid_squares[p] if l2 else near
+@inner
+def _fine_query(query, steps):
+    """Return the query as whole steps, and the size of a step.
 
-
-@njit(cache=True, nogil=True)
-def probe(
-    query, vectors, squares, l2, centroids, centroid_squares, indptr, order, codes, scales, n_probe, n_rescored,
-    k, ids, scores,
-):  # fmt: skip
-    """The k best vectors of the `n_probe` partitions nearest to one query, best first; returns how many.
-
-    Codes of a partition lie together and are read in one stream. The `n_rescored` best by code are scored again
-    exactly. More partitions are opened where these hold fewer vectors than that, so that min(k, n) are always found.
+    Steps are finer than those of the codes: as fine as a 32-bit sum of so many products allows.
     """
-    n_partitions, width = centroids.shape
+    largest = np.float32(0.0)
+    for j in range(query.shape[0]):
+        largest = max(largest, abs(query[j]))
+    fine = np.zeros(query.shape[0], np.int16)
+    if largest > 0:
+        for j in range(query.shape[0]):
+            fine[j] = np.int16(np.rint(query[j] / largest * steps))
+    return fine, largest / steps
+
+
+@kernel
+def probe(query, parts, effort, k, ids, scores):
+    """Find the k best vectors of the partitions nearest to one query, best first.
+
+    Return how many were found, and how many partitions were opened.
+
+    Partitions are opened in the order of their centroids' scores, until `effort` is spent. More are opened while they
+    hold fewer vectors than are to be scored exactly (never fewer than 2 k), so that min(k, n) are always found. Of the
+    best by code, those are scored exactly that could be among the k best: a code is taken to be off by less than six
+    standard deviations of its rounding error.
+    """
+    n_partitions, width = parts.centroids.shape
     if n_partitions == 0:
-        return 0
-    n_rescored = max(n_rescored, 2 * k)
+        return 0, 0
+    n_rescored = max(effort.n_rescored, 2 * k)
     near = np.empty(n_partitions, np.float32)
-    rank_partitions(query, centroids, centroid_squares, l2, near)
+    for p in range(n_partitions):
+        near[p] = _dot(query, parts.centroids[p])
     best = np.empty(n_partitions, np.int32)
     best_near = np.empty(n_partitions, np.float32)
-    n_best = top_k_row(near, n_probe, best, best_near)
-    total = 0
-    for b in range(n_best):
-        total += indptr[best[b] + 1] - indptr[best[b]]
-    if total < n_rescored and n_best < n_partitions:
-        n_best = top_k_row(near, n_partitions, best, best_near)
-
-    largest = np.float32(0.0)
-    for j in range(width):
-        largest = max(largest, abs(query[j]))
-    # The query has finer steps than the codes: as fine as a 32-bit sum of `width` products bears.
-    steps = np.float32(min(8191, 16_000_000 // width))
-    fine = np.zeros(width, np.int16)
-    if largest > 0:
-        for j in range(width):
-            fine[j] = np.int16(np.rint(query[j] / largest * steps))
-    unit = largest / steps * (np.float32(2.0) if l2 else np.float32(1.0))
-
+    n_best = top_k_row(near, min(effort.n_probe, n_partitions), best, best_near)
+    fine, unit = _fine_query(query, np.float32(min(8191, 16_000_000 // width)))
     heap = np.empty(n_rescored, np.int32)
     values = np.empty(n_rescored, np.float32)
     size = 0
     opened = 0
-    for b in range(n_best):
-        if b >= n_probe and opened >= n_rescored:
+    top, coarsest = np.float32(-np.inf), np.float32(0.0)
+    b = 0
+    while b < n_partitions:
+        if opened >= n_rescored and (b >= effort.n_probe or (top > 0 and best_near[b] < effort.reach * top)):
             break
-        lo, hi = indptr[best[b]], indptr[best[b] + 1]
+        if b == n_best:  # too few vectors in the partitions ranked so far
+            n_best = top_k_row(near, n_partitions, best, best_near)
+        lo, hi = parts.indptr[best[b]], parts.indptr[best[b] + 1]
         opened += hi - lo
         for at in range(lo, hi):
-            value = unit * scales[at] * np.float32(_code_dot(fine, codes[at]))
-            if l2:
-                value -= squares[order[at]]
+            value = unit * parts.scales[at] * np.float32(_code_dot(fine, parts.codes[at]))
+            top = max(top, value)
+            coarsest = max(coarsest, parts.scales[at])
             if size < n_rescored:
                 _push(heap, values, size, np.int32(at), value)
                 size += 1
             elif value > values[0]:
                 heap[0], values[0] = at, value
                 _sift_down(heap, values, 0, n_rescored)
+        b += 1
+    by_code = np.empty(min(k, size), np.int32)
+    code_values = np.empty(min(k, size), np.float32)
+    top_k_pairs(heap[:size], values[:size], k, by_code, code_values)
+    error = coarsest * _DEVIATIONS * np.float32(math.sqrt(_dot(query, query)))
+    floor = code_values[-1] - 2 * error
+    n = 0
     for s in range(size):
-        found = order[heap[s]]
-        heap[s] = found
-        values[s] = _score(query, vectors[found], l2)
-    return top_k_pairs(heap[:size], values[:size], k, ids, scores)
+        if values[s] >= floor:
+            found = parts.order[heap[s]]
+            heap[n] = found
+            values[n] = _dot(query, parts.vectors[found])
+            n += 1
+    return top_k_pairs(heap[:n], values[:n], k, ids, scores), b
 
 
-@njit(cache=True, nogil=True)
-def probe_rows(
-    queries, first, last, vectors, squares, l2, centroids, centroid_squares, indptr, order, codes, scales, n_probe,
-    n_rescored, k, ids, scores,
-):  # fmt: skip
-    """`probe` for rows first..last of the queries."""
+@kernel
+def probe_rows(queries, first, last, parts, effort, ids, scores):
+    """Run `probe` for rows first..last of the queries, for as many vectors as `ids` has columns."""
     for row in range(first, last):
-        size = probe(
-            queries[row], vectors, squares, l2, centroids, centroid_squares, indptr, order, codes, scales, n_probe,
-            n_rescored, k, ids[row], scores[row],
-        )  # fmt: skip
+        size, _ = probe(queries[row], parts, effort, ids.shape[1], ids[row], scores[row])
         ids[row, size:] = -1
         scores[row, size:] = -np.inf
 
 
-@njit(cache=True, nogil=True)
-def nearest(products, centroid_squares, l2, first, last, out):
-    """The nearest centroid of rows first..last from their inner products (rows, centroids) with all of them."""
+@kernel
+def nearest(products, first, last, out):
+    """Write the column of the highest product of rows first..last; the first one of equals."""
     for row in range(first, last):
         best = 0
         high = np.float32(-np.inf)
         for c in range(products.shape[1]):
-            near = products[row, c]
-            if l2:
-                near = np.float32(2.0) * near - centroid_squares[c]
-            if near > high:
-                high = near
+            if products[row, c] > high:
+                high = products[row, c]
                 best = c
         out[row] = best
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def sum_members(vectors, rows, partition, n_partitions):
-    """Sum and number of the vectors ``vectors[rows[i]]`` in each ``partition[i]``."""
+    """Sum and count the vectors ``vectors[rows[i]]`` in each ``partition[i]``."""
     sums = np.zeros((n_partitions, vectors.shape[1]), np.float32)
     counts = np.zeros(n_partitions, np.int64)
     for i in range(rows.shape[0]):

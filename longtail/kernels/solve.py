@@ -1,27 +1,28 @@
 """Dual coordinate descent for many binary problems over the same points.
 
 The children of a tree node share their training points and differ only in their signs, so they are solved eight at a
-time: the weights of eight problems lie side by side, and one walk over a point's features serves all eight with
-vector instructions. A full pass in lockstep finds the points that matter to each problem; few do (the support
-vectors), and those are then refined one problem after another. Full passes and refinement alternate until no full
-pass finds a violation. Two siblings alone, as in a binary tree, are solved as a pair: a quarter of the weights to walk
-over.
+time: the weights of eight problems are neighbours in memory, and one pass over a point's features updates all eight
+with vector instructions. A full pass over all points finds those that matter to each problem (the support vectors,
+few), which are then refined one problem after another. Full passes and refinement alternate until no full pass finds a
+violation. Two siblings alone, as in a binary tree, are solved as a pair, with a quarter of the weights to read.
 
-Signs and dual variables are folded together: beta = y * alpha, so beta has the sign of y or is zero, and w = sum
+Signs and dual variables are stored as one number: beta = y * alpha, so beta has the sign of y or is zero, and w = sum
 beta_i x_i.
 
 Squared hinge:  min 1/2 |w|^2 + C sum max(0, 1 - y w.x)^2   (Hsieh et al., 2008, Alg. 1, L2 loss)
 Logistic:       min 1/2 |w|^2 + C sum log(1 + exp(-y w.x))  (Yu et al., 2011, Alg. 5)
 
-Every point carries a bias feature of value 1, kept as the last row of the weights.
+Every point has a bias feature of value 1, whose weights are the last row.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 LANES = 8
 _0, _1, _2, _3, _4, _5, _6, _7 = (np.uint64(j) for j in range(LANES))
@@ -29,9 +30,26 @@ _LANES = np.uint64(LANES)
 _11, _13, _17 = np.uint64(11), np.uint64(13), np.uint64(17)
 
 
+class SolverRows(NamedTuple):
+    """Points as CSR, and the squared length of each, bias included."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+    norms: np.ndarray  # |x|^2 + 1
+
+
+class Limits(NamedTuple):
+    """When a solver stops."""
+
+    tolerance: float  # no dual gradient is larger
+    rounds: int  # full passes, at most
+    effort: float  # visits of a refinement, as a share of all points
+
+
 @njit(cache=True, nogil=True, inline="always")
 def _next(state):
-    """One step of a xorshift generator: enough randomness for a visiting order, at the cost of three shifts."""
+    """Advance a xorshift generator: random enough for a visiting order, at the cost of three shifts."""
     state ^= state << _13
     state ^= state >> _7
     state ^= state << _17
@@ -40,7 +58,7 @@ def _next(state):
 
 @njit(cache=True, nogil=True)
 def _shuffle(order, state):
-    """Reorder at random; passes in one fixed order converge several times as slowly."""
+    """Shuffle at random; passes in one fixed order converge several times more slowly."""
     for a in range(order.shape[0] - 1, 0, -1):
         state = _next(state)
         b = int((state >> _11) % np.uint64(a + 1))
@@ -49,13 +67,14 @@ def _shuffle(order, state):
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):
-    """One pass over all points for eight problems; leaves each problem's largest violation in `gap`.
+def lockstep_pass(points, signs, damp, order, weights, beta, gap):
+    """Make one pass over all points for eight problems, and write the largest violation of each to `gap`.
 
-    indptr, indices, data : points as CSR; norms : |x|^2 + 1 (bias) + damp; signs, beta : (n, 8); weights : flat (d +
-    1) * 8. The eight sums are spelt out, and unsigned indices spare the check for negative ones: this is what the
-    compiler turns into one vector instruction a feature.
+    The norms of the points include `damp`; signs, beta : (n, 8); weights : flat (d + 1) * 8. The eight sums are written
+    out, and unsigned indices need no check for negative ones, so that the compiler makes one vector instruction per
+    feature.
     """
+    indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
     bias = np.uint64(weights.shape[0]) - _LANES
     step = np.empty(LANES, np.float32)
     gap[:] = 0.0
@@ -112,8 +131,9 @@ def lockstep_pass(indptr, indices, data, norms, signs, damp, order, weights, bet
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def pair_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, gap):
-    """As :func:`lockstep_pass` for two problems: signs, beta : (n, 2); weights : flat (d + 1) * 2."""
+def pair_pass(points, signs, damp, order, weights, beta, gap):
+    """Do the same as :func:`lockstep_pass` for two problems: signs, beta : (n, 2); weights : flat (d + 1) * 2."""
+    indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
     bias = np.uint64(weights.shape[0]) - _2
     gap[:] = 0.0
     for i in order:
@@ -146,12 +166,13 @@ def pair_pass(indptr, indices, data, norms, signs, damp, order, weights, beta, g
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active):
-    """One pass over the `active` points of one problem.
+def refine_pass(points, sign, damp, weights, beta, active):
+    """Make one pass over the `active` points of one problem.
 
-    Points whose beta is zero and that lie safely outside the margin are left out of later passes.
-    Returns how many points stay active (moved to the front, in order) and the largest violation met.
+    SolverRows whose beta is zero and that are clearly outside the margin are left out of later passes.
+    Return how many points stay active (moved to the front, in order) and the largest violation.
     """
+    indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
     bias = weights.shape[0] - 1
     gap = np.float32(0.0)
     stay = 0
@@ -180,14 +201,15 @@ def refine_pass(indptr, indices, data, norms, sign, damp, weights, beta, active)
 
 
 @njit(cache=True, nogil=True)
-def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds, effort, seed):
-    """Solve eight or two problems for each of some costs, ascending; returns their weights (n_costs, d + 1, 8 or 2).
+def squared_hinge(points, signs, costs, limits, seed):
+    """Solve eight or two problems for each of several costs, ascending; return the weights (n_costs, d + 1, 8 or 2).
 
-    signs : (n, 8 or 2). norms : |x|^2 + 1. A cost starts from the solution of the one before, which is near. At most
-    `rounds` full passes; after each but the last, a problem is refined until it is solved on its active points or has
-    made `effort` times as many visits as it has points in all. A problem whose signs are all 0 stays at zero.
+    signs : (n, 8 or 2). Each cost starts from the solution of the one before, which is near. After each full pass but
+    the last, a problem is refined until it is solved on its active points or has made `effort` times as many visits as
+    there are points. The weights of a problem whose signs are all 0 stay 0.
     """
     n, lanes = signs.shape
+    indices, tolerance = points.indices, limits.tolerance
     d1 = indices.max() + 2 if len(indices) else 1
     found = np.zeros((costs.shape[0], d1, lanes), np.float32)
     beta = np.zeros((n, lanes), np.float32)
@@ -204,14 +226,14 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
             weights[:] = found[c - 1]
         flat = weights.reshape(-1)
         damp = np.float32(0.5 / costs[c])
-        damped = norms + damp
-        for turn in range(rounds):
+        damped = SolverRows(points.indptr, points.indices, points.data, points.norms + damp)
+        for turn in range(limits.rounds):
             state = _shuffle(order, state)
             if lanes == 2:
-                pair_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
+                pair_pass(damped, signs, damp, order, flat, beta, gap)
             else:
-                lockstep_pass(indptr, indices, data, damped, signs, damp, order, flat, beta, gap)
-            if turn == rounds - 1 or gap.max() <= tolerance:
+                lockstep_pass(damped, signs, damp, order, flat, beta, gap)
+            if turn == limits.rounds - 1 or gap.max() <= tolerance:
                 break
             for j in range(lanes):
                 if gap[j] <= tolerance:
@@ -225,12 +247,10 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
                         stay += 1
                 one_weights[:] = weights[:, j]
                 visits = 0
-                while visits < effort * n:
+                while visits < limits.effort * n:
                     visits += stay
                     state = _shuffle(active[:stay], state)
-                    stay, worst = refine_pass(
-                        indptr, indices, data, damped, one_sign, damp, one_weights, one_beta, active[:stay]
-                    )
+                    stay, worst = refine_pass(damped, one_sign, damp, one_weights, one_beta, active[:stay])
                     if worst <= tolerance or stay == 0:
                         break
                 weights[:, j] = one_weights
@@ -239,13 +259,15 @@ def squared_hinge(indptr, indices, data, norms, signs, costs, tolerance, rounds,
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def logistic(indptr, indices, data, norms, signs, costs, tolerance, rounds, effort, seed):
-    """As :func:`squared_hinge` for the logistic loss, whose dual variables are never zero: one problem at a time, and
-    every cost afresh.
+def logistic(points, signs, costs, limits, seed):
+    """Solve the same problems as :func:`squared_hinge` for the logistic loss, one problem and one cost at a time.
 
-    Each coordinate, alpha in (0, C), is moved by a few Newton steps on
-    1/2 q z^2 + margin z + (alpha + z) log(alpha + z) + (C - alpha - z) log(C - alpha - z).
+    Its dual variables are never zero, so there is nothing to leave out or to refine. Each coordinate, alpha in (0, C),
+    is moved by a few Newton steps on 1/2 q z^2 + margin z + (alpha + z) log(alpha + z) + (C - alpha - z) log(C - alpha
+    - z).
     """
+    indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
+    tolerance = limits.tolerance
     n = indptr.shape[0] - 1
     bias = indices.max() + 1 if len(indices) else 0
     found = np.zeros((costs.shape[0], bias + 1, signs.shape[1]), np.float32)
@@ -258,7 +280,7 @@ def logistic(indptr, indices, data, norms, signs, costs, tolerance, rounds, effo
         for j in range(signs.shape[1]):
             if n == 0 or signs[0, j] == 0.0:
                 continue
-            start = min(0.001 * cost, 1e-8)  # where Yu et al. start every coordinate
+            start = min(0.001 * cost, 1e-8)  # the start of every coordinate in Yu et al.
             w[:] = 0.0
             for i in range(n):
                 alpha[i] = start
@@ -266,7 +288,7 @@ def logistic(indptr, indices, data, norms, signs, costs, tolerance, rounds, effo
                 w[bias] += step
                 for p in range(indptr[i], indptr[i + 1]):
                     w[indices[p]] += data[p] * step
-            for _ in range(4 * rounds):
+            for _ in range(4 * limits.rounds):
                 state = _shuffle(order, state)
                 worst = 0.0
                 for i in order:

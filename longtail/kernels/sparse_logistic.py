@@ -1,25 +1,43 @@
-"""Logistic regression with an L1 regulariser: separators that look at few features.
+"""Logistic regression with an L1 regulariser: separators that use few features.
 
     min |w|_1 + sum_i C_i log(1 + exp(-y_i w.x_i))
 
 By Newton's method with coordinate descent inside (Yuan, Ho and Lin, 2012, "An improved GLMNET"): the loss is replaced
-by its quadratic model at w, which is minimised one weight at a time, a column of X each; then a line search. Most
+by its quadratic model at w, which is minimised one weight (one column of X) at a time; then a line search. Most
 weights are zero and stay so; a column whose gradient lies safely inside (-1, 1) is left out of the passes that follow.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 _FLOOR = np.float32(1e-6)  # added to curvatures, so that a column without any still has a finite step
 
 
+class PointColumns(NamedTuple):
+    """Points by features; the last column holds ones, for the bias."""
+
+    starts: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+
+
+class Quadratic(NamedTuple):
+    """The quadratic model of the loss at some weights."""
+
+    gradient: np.ndarray  # (columns,)
+    curvature: np.ndarray  # (columns,)
+    second: np.ndarray  # (points,) second derivative of the loss of each point
+
+
 @njit(cache=True, nogil=True)
 def to_columns(indptr, indices, data, n_features):
-    """Rows to columns, with a last column of ones for the bias: column starts, rows and values."""
+    """Transpose rows to columns, with a last column of ones for the bias."""
     n = indptr.shape[0] - 1
     nnz = indptr[n]
     starts = np.zeros(n_features + 2, np.int64)
@@ -39,12 +57,12 @@ def to_columns(indptr, indices, data, n_features):
             values[at] = data[p]
         rows[nnz + i] = i
         values[nnz + i] = 1.0
-    return starts, rows, values
+    return PointColumns(starts, rows, values)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _violation(weight, gradient):
-    """How far a weight is from its optimum: the distance of zero from the subgradients."""
+    """Return the distance of zero from the subgradients: 0 if the weight is optimal."""
     if weight > 0:
         return abs(gradient + np.float32(1.0))
     if weight < 0:
@@ -54,17 +72,18 @@ def _violation(weight, gradient):
 
 @njit(cache=True, nogil=True, inline="always")
 def _loss(margin):
-    """log(1 + exp(-margin)) without overflow."""
+    """Compute log(1 + exp(-margin)) without overflow."""
     return math.log1p(math.exp(-abs(margin))) + max(-margin, 0.0)
 
 
 @njit(cache=True, nogil=True)
-def _quadratic_pass(starts, rows, values, gradient, curvature, trial, columns, second, moved):
-    """One pass over `columns` of the quadratic model; returns how many stay in, moved to the front, and the violation.
+def _quadratic_pass(X, model, trial, columns, moved):
+    """Make one pass over `columns` of the quadratic model; return how many stay, moved to the front, and the violation.
 
-    trial : the weights being tried; moved : by how much they move the scores; second : second derivatives of the
-    points' losses.
+    trial : the weights being tried; moved : the change of the points' scores that they make.
     """
+    starts, rows, values = X.starts, X.rows, X.values
+    gradient, curvature, second = model.gradient, model.curvature, model.second
     stay = 0
     total = np.float32(0.0)
     for j in columns:
@@ -80,7 +99,7 @@ def _quadratic_pass(starts, rows, values, gradient, curvature, trial, columns, s
         stay += 1
         total += _violation(old, slope)
         h = curvature[j]
-        target = old * h - slope  # the minimum is this, drawn towards zero by 1 and divided by h
+        target = old * h - slope  # the minimum is this, shrunk towards zero by 1 and divided by h
         if target > 1.0:
             new = (target - np.float32(1.0)) / h
         elif target < -1.0:
@@ -97,20 +116,22 @@ def _quadratic_pass(starts, rows, values, gradient, curvature, trial, columns, s
 
 @njit(cache=True, nogil=True)
 def _restart(active, n, columns):
-    # Spelt out, here and elsewhere: an assignment of slices takes the compiler seconds, for the sake of its errors.
+    """Copy the first n active columns; return n."""
+    # A loop, here and elsewhere: an assignment of slices takes seconds to compile, because of its error messages.
     for a in range(n):
         columns[a] = active[a]
     return n
 
 
 @njit(cache=True, nogil=True)
-def solve(starts, rows, values, signs, costs, tolerance, rounds, passes):
-    """Weights of the columns, float32.
+def solve(X, signs, costs, tolerance, rounds, passes):
+    """Return the weights of the columns, float32.
 
-    starts, rows, values : X by columns; signs : +1 or -1 a point; costs : C_i. Ends when the violations, summed over
-    the columns, are at most `tolerance` times those of zero weights, or after `rounds` Newton steps of at most `passes`
+    X : :class:`PointColumns`; signs : +1 or -1 per point; costs : C_i. Stop when the violations, summed over the
+    columns, are at most `tolerance` times those of zero weights, or after `rounds` Newton steps of at most `passes`
     passes each.
     """
+    starts, rows, values = X.starts, X.rows, X.values
     n, d = signs.shape[0], starts.shape[0] - 1
     weights = np.zeros(d, np.float32)
     trial = np.zeros(d, np.float32)
@@ -122,11 +143,12 @@ def solve(starts, rows, values, signs, costs, tolerance, rounds, passes):
     moved = np.empty(n, np.float32)
     active = np.empty(d, np.int32)
     columns = np.empty(d, np.int32)
+    model = Quadratic(gradient, curvature, second)
     at_zero = np.float32(-1.0)
     inner = np.float32(0.5)
     for _ in range(rounds):
         for i in range(n):
-            chance = np.float32(1.0 / (1.0 + math.exp(signs[i] * score[i])))  # of being wrong
+            chance = np.float32(1.0 / (1.0 + math.exp(signs[i] * score[i])))  # probability of an error
             first[i] = -costs[i] * signs[i] * chance
             second[i] = costs[i] * chance * (np.float32(1.0) - chance)
         n_active = 0
@@ -155,13 +177,11 @@ def solve(starts, rows, values, signs, costs, tolerance, rounds, passes):
         stay = _restart(active, n_active, columns)
         for _ in range(passes):
             whole = stay == n_active
-            stay, left = _quadratic_pass(
-                starts, rows, values, gradient, curvature, trial, columns[:stay], second, moved
-            )
+            stay, left = _quadratic_pass(X, model, trial, columns[:stay], moved)
             if left <= inner * total:
                 if whole:
                     break
-                stay = _restart(active, n_active, columns)  # look at all once more before believing it
+                stay = _restart(active, n_active, columns)  # check all columns once more
         inner = max(np.float32(0.05), inner * np.float32(0.5))
         if not _line_search(weights, trial, gradient, score, moved, signs, costs):
             break
@@ -170,7 +190,7 @@ def solve(starts, rows, values, signs, costs, tolerance, rounds, passes):
 
 @njit(cache=True, nogil=True)
 def _line_search(weights, trial, gradient, score, moved, signs, costs):
-    """Go from `weights` towards `trial` as far as the objective falls enough (Armijo); False where it never does."""
+    """Move `weights` towards `trial` as far as the objective decreases enough (Armijo); False if it never does."""
     promised, norm = 0.0, 0.0
     for j in range(weights.shape[0]):
         norm += abs(trial[j]) - abs(weights[j])

@@ -1,20 +1,46 @@
 """Kernels of the synthetic data generator: labels of points, words of labels, words of points.
 
-Every row draws from its own stream of random numbers, begun from the seed and the row, so that rows can be made in any
-order and by any number of threads.
+Every row has its own stream of random numbers, which starts from the seed and the row number, so that rows can be made
+in any order and by any number of threads.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from longtail.kernels.compiling import njit
 from longtail.kernels.terms import GOLDEN, MIX
-from longtail.kernels.text import fold_repeats
+from longtail.kernels.text import Counted, fold_repeats
 
 _HALF, _DOWN = np.uint64(32), np.uint64(11)
-_UNIT = 1.0 / (1 << 53)
-_TRIES = 8  # draws for a label that a point does not have yet, before it goes with fewer
+_STEP = 1.0 / (1 << 53)
+_TRIES = 8  # draws for a label that a point does not have yet; after them it has one label fewer
+
+
+class LabelTopics(NamedTuple):
+    """The topics of the labels, and the labels in the order of their topics."""
+
+    topic: np.ndarray  # (L,): the topic of each label
+    by_topic: np.ndarray  # (L,): the labels, ordered by topic
+    starts: np.ndarray  # (T + 1,): where each topic begins in by_topic
+    cumulated: np.ndarray  # (L + 1,) float64: cumulated weights of the labels in the order of by_topic
+
+
+class PointLabels(NamedTuple):
+    """The labels of points, ascending in each row, and the topic of each point."""
+
+    indptr: np.ndarray
+    labels: np.ndarray
+    topics: np.ndarray
+
+
+class WordSource(NamedTuple):
+    """The words of the vocabulary by descending frequency, (D,) int32, and the number of words of a topic."""
+
+    by_rank: np.ndarray
+    topic_words: int
 
 
 @njit(cache=True, nogil=True)
@@ -26,20 +52,20 @@ def _mix(x: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def _stream(seed: int, row: int) -> np.uint64:
-    """First state of a row's stream."""
+    """Return the first state of the stream of a row."""
     return _mix(np.uint64(seed) + _mix(np.uint64(row) + GOLDEN))
 
 
 @njit(cache=True, nogil=True)
-def _next(state: np.uint64) -> tuple[np.uint64, float]:
-    """Next state, and a number from 0 to below 1."""
+def _draw(state: np.uint64) -> tuple[np.uint64, float]:
+    """Return the next state, and a number from 0 to below 1."""
     state = state + GOLDEN
-    return state, np.float64(_mix(state) >> _DOWN) * _UNIT
+    return state, np.float64(_mix(state) >> _DOWN) * _STEP
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, no_cpython_wrapper=False)
 def _power_law(u: float, n: int, exponent: float) -> int:
-    """Rank from 0 to n - 1 at about (rank + 1) ** -exponent odds, for u from 0 to below 1: the law's inverse."""
+    """Map u, from 0 to below 1, to a rank from 0 to n - 1 with probability proportional to (rank + 1) ** -exponent."""
     if abs(exponent - 1.0) < 1e-9:
         rank = (n + 1.0) ** u
     else:
@@ -50,45 +76,42 @@ def _power_law(u: float, n: int, exponent: float) -> int:
 
 @njit(cache=True, nogil=True)
 def _topic_word(topic: int, rank: int, n_words: int) -> int:
-    """The word of some rank in a topic: scattered over the vocabulary, where it meets other topics' words."""
+    """Return the word at a rank of a topic: words are scattered over the vocabulary, so that topics share some."""
     return np.int64(_mix(np.uint64(topic) * MIX + np.uint64(rank)) % np.uint64(n_words))  # type: ignore[return-value]
 
 
 @njit(cache=True, nogil=True)
 def words_of_labels(
-    first: int,
-    stop: int,
-    topic: np.ndarray,
-    n_own: int,
-    by_rank: np.ndarray,
-    topic_words: int,
-    exponent: float,
-    seed: int,
+    rows: tuple[int, int], topic: np.ndarray, n_own: int, words: WordSource, exponent: float, seed: int
 ) -> np.ndarray:
-    """Own words of labels ``first`` to ``stop``: one of their topic, the others from all over the vocabulary.
+    """Draw the own words of labels: one of their topic, the others from the whole vocabulary.
 
     Parameters
     ----------
+    rows : (int, int)
+        First label, and the one after the last.
     topic : (L,) int
         Topic of each label.
     n_own : int
-        Own words of a label.
-    by_rank : (D,) int32
-        The words by descending frequency.
-    topic_words : int
-        Words of a topic.
+        Number of words per label.
+    words : WordSource
+        The vocabulary.
     exponent : float
-        Of the power law that the other words follow.
+        Exponent of the power law of the other words.
+    seed : int
+        Seed of the streams.
 
     Returns
     -------
     own : (stop - first, n_own) int32
     """
+    first, stop = rows
+    by_rank, topic_words = words
     own = np.empty((stop - first, n_own), np.int32)
     for label in range(first, stop):
         state = _stream(seed, label)
         for j in range(n_own):
-            state, u = _next(state)
+            state, u = _draw(state)
             if j == 0:
                 own[label - first, j] = _topic_word(topic[label], _power_law(u, topic_words, 1.0), by_rank.size)
             else:
@@ -98,41 +121,30 @@ def words_of_labels(
 
 @njit(cache=True, nogil=True)
 def labels_of_points(
-    first: int,
-    stop: int,
-    n_wanted: np.ndarray,
-    given: np.ndarray,
-    topic: np.ndarray,
-    by_topic: np.ndarray,
-    topic_starts: np.ndarray,
-    cumulated: np.ndarray,
-    coherence: float,
-    seed: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Labels of points ``first`` to ``stop``.
+    rows: tuple[int, int], n_wanted: np.ndarray, given: np.ndarray, labels_by: LabelTopics, coherence: float, seed: int
+) -> PointLabels:
+    """Draw the labels of points.
 
-    The first label of a point is given, or drawn from all labels; it sets the point's topic. Each further one is drawn
-    from the topic with probability ``coherence``, else from all.
+    The first label of a point is given, or drawn from all labels; it sets the topic of the point. Each further one is
+    drawn from the topic with probability ``coherence``, otherwise from all.
 
     Parameters
     ----------
+    rows : (int, int)
+        First point, and the one after the last.
     n_wanted : (N,) int
-        Labels of each point.
+        Number of labels per point.
     given : (N,) int
         First label of each point, -1 to draw one.
-    topic, by_topic, topic_starts : arrays
-        Topic of each label (L,), the labels ordered by topic (L,), and where each topic begins there (T + 1,).
-    cumulated : (L + 1,) float64
-        Cumulated weights of the labels in the order of ``by_topic``.
-
-    Returns
-    -------
-    indptr : (stop - first + 1,) int64
-    labels : (nnz,) int32
-        Distinct and ascending in each row.
-    topics : (stop - first,) int32
-        Topic of each point.
+    labels_by : LabelTopics
+        The labels.
+    coherence : float
+        Probability that a further label comes from the topic.
+    seed : int
+        Seed of the streams.
     """
+    first, stop = rows
+    topic, by_topic, topic_starts, cumulated = labels_by
     indptr = np.zeros(stop - first + 1, np.int64)
     labels = np.empty(n_wanted[first:stop].sum(), np.int32)
     topics = np.empty(stop - first, np.int32)
@@ -145,14 +157,14 @@ def labels_of_points(
         for j in range(n_wanted[point]):
             label = given[point] if j == 0 else np.int64(-1)
             if j > 0:
-                state, u = _next(state)
+                state, u = _draw(state)
                 low, high = 0, n_labels
                 if u < coherence:
                     low, high = topic_starts[topics[point - first]], topic_starts[topics[point - first] + 1]
             for _ in range(_TRIES):
                 if label >= 0:
                     break
-                state, u = _next(state)
+                state, u = _draw(state)
                 target = cumulated[low] + u * (cumulated[high] - cumulated[low])
                 at = low + np.searchsorted(cumulated[low + 1 : high], target, side="right")
                 label = by_topic[at]
@@ -167,29 +179,41 @@ def labels_of_points(
                     topics[point - first] = topic[label]
         labels[begin:size].sort()
         indptr[point - first + 1] = size
-    return indptr, labels[:size].copy(), topics
+    return PointLabels(indptr, labels[:size].copy(), topics)
 
 
 @njit(cache=True, nogil=True)
 def words_of_points(
-    first: int,
-    stop: int,
+    rows: tuple[int, int],
     n_wanted: np.ndarray,
-    indptr: np.ndarray,
-    labels: np.ndarray,
-    topics: np.ndarray,
+    points: PointLabels,
     own: np.ndarray,
-    by_rank: np.ndarray,
-    topic_words: int,
+    words: WordSource,
     shares: tuple[float, float],
     seed: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Counted words of points ``first`` to ``stop``: a mixture of their labels' words, their topic's and anyone's.
+) -> Counted:
+    """Draw and count the words of points: a mixture of the words of their labels, of their topic, and of all words.
 
-    ``indptr`` and ``labels`` are the points' labels, ``topics`` their topics, ``own`` (L, n_own) the labels' words;
-    ``shares`` the labels' and the topic's share of the mixture.
-    Returns what ``longtail.kernels.text.match_block`` does: indptr, distinct ids of each row, counts.
+    Parameters
+    ----------
+    rows : (int, int)
+        First point, and the one after the last.
+    n_wanted : (N,) int
+        Number of words per point.
+    points : PointLabels
+        Labels and topics of all points.
+    own : (L, n_own) int32
+        The words of each label.
+    words : WordSource
+        The vocabulary.
+    shares : (float, float)
+        Shares of the words that come from the labels and from the topic.
+    seed : int
+        Seed of the streams.
     """
+    first, stop = rows
+    indptr, labels, topics = points
+    by_rank, topic_words = words
     out_indptr = np.zeros(stop - first + 1, np.int64)
     ids = np.empty(n_wanted[first:stop].sum(), np.int32)
     counts = np.empty(ids.size, np.int32)
@@ -200,8 +224,8 @@ def words_of_points(
         begin = out_indptr[point - first]
         n_own_labels = indptr[point + 1] - indptr[point]
         for i in range(begin, begin + n_wanted[point]):
-            state, source = _next(state)
-            state, u = _next(state)
+            state, source = _draw(state)
+            state, u = _draw(state)
             if source < from_labels:
                 pick = int(u * n_own_labels * own.shape[1])
                 label = labels[indptr[point] + pick // own.shape[1]]
@@ -213,4 +237,4 @@ def words_of_points(
         end, bag = fold_repeats(ids, counts, begin, begin + n_wanted[point], bag)
         out_indptr[point - first + 1] = end
     size = out_indptr[stop - first]
-    return out_indptr, ids[:size].copy(), counts[:size].copy()
+    return Counted(out_indptr, ids[:size].copy(), counts[:size].copy())

@@ -1,32 +1,38 @@
-"""A table of distinct terms as plain arrays: find, append, merge, sort.
+"""A hash table of distinct terms, kept in plain arrays: find, append, merge, sort.
 
-Open addressing, at most half full:
-
-- ``slots`` (power of two,) uint64: high half the upper bits of the term's hash, low half its id + 1; 0 is free;
-- ``blob`` uint8 and ``offsets`` int64: the bytes of term ``i`` are ``blob[offsets[i]:offsets[i + 1]]``; ``PAD`` bytes
-  follow the last.
-
-Terms of equal hash are told apart by their bytes, so that one is never taken for another. Inner loops count in uint64:
-an index that cannot be negative costs no check for counting from the end.
+The table uses open addressing and is at most half full. Terms with equal hashes are compared by their bytes, so that
+one is never mistaken for another. Inner loops count in uint64: an index that cannot be negative needs no check for
+counting from the end.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 PAD = 8  # readable bytes that must follow any bytes hashed or compared here: they are read 8 at a time
 HIGH = np.uint64(0xFFFFFFFF00000000)
 LOW = np.uint64(0x00000000FFFFFFFF)
-FULL = np.uint64(0xFFFFFFFFFFFFFFFF)
+ALL_BITS = np.uint64(0xFFFFFFFFFFFFFFFF)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX = np.uint64(0xFF51AFD7ED558CCD)
 ZERO, ONE, EIGHT, HALF = np.uint64(0), np.uint64(1), np.uint64(8), np.uint64(32)
 
 
+class TermTable(NamedTuple):
+    """Terms with their numbers; ``PAD`` bytes follow the last term."""
+
+    slots: np.ndarray  # (power of two,) uint64: high half the upper bits of a term's hash, low half its id + 1; 0: free
+    blob: np.ndarray  # uint8: the bytes of term i are blob[offsets[i] : offsets[i + 1]]
+    offsets: np.ndarray  # int64
+
+
 @njit(cache=True, nogil=True)
 def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
-    """``data[at:at + 8]`` as one little-endian number; LLVM makes one load of it."""
+    """Return ``data[at:at + 8]`` as one little-endian number; LLVM makes one load of it."""
     return (
         np.uint64(data[at])
         | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
@@ -41,13 +47,13 @@ def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64:
-    """64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
+    """Return a 64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
     h = (stop - start) * GOLDEN
     while stop - start > EIGHT:
         h = (h ^ _eight(data, start)) * GOLDEN
         h ^= h >> HALF
         start += EIGHT
-    h = (h ^ (_eight(data, start) & (FULL >> EIGHT * (EIGHT + start - stop)))) * GOLDEN
+    h = (h ^ (_eight(data, start) & (ALL_BITS >> EIGHT * (EIGHT + start - stop)))) * GOLDEN
     h = (h ^ (h >> HALF)) * MIX
     return h ^ (h >> HALF)
 
@@ -60,20 +66,13 @@ def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size:
         at_a += EIGHT
         at_b += EIGHT
         size -= EIGHT
-    return (_eight(a, at_a) ^ _eight(b, at_b)) & (FULL >> EIGHT * (EIGHT - size)) == ZERO
+    return (_eight(a, at_a) ^ _eight(b, at_b)) & (ALL_BITS >> EIGHT * (EIGHT - size)) == ZERO
 
 
 @njit(cache=True, nogil=True)
-def find_slot(
-    slots: np.ndarray,
-    blob: np.ndarray,
-    offsets: np.ndarray,
-    data: np.ndarray,
-    start: np.uint64,
-    stop: np.uint64,
-    h: np.uint64,
-) -> np.uint64:
-    """Slot that holds the term ``data[start:stop]`` of hash ``h``, or the free slot where it belongs."""
+def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uint64, h: np.uint64) -> np.uint64:
+    """Return the slot of the term ``data[start:stop]`` with hash ``h``, or the free slot where it belongs."""
+    slots, blob, offsets = terms
     mask = np.uint64(slots.size - 1)
     at = h & mask
     while True:
@@ -90,48 +89,43 @@ def find_slot(
 
 
 @njit(cache=True, nogil=True)
-def append_term(
-    slots: np.ndarray,
-    blob: np.ndarray,
-    offsets: np.ndarray,
-    n_terms: int,
-    data: np.ndarray,
-    start: np.uint64,
-    stop: np.uint64,
-    h: np.uint64,
-    at: np.uint64,
-) -> None:
-    """Write term number ``n_terms`` into the free slot ``at``; the caller has reserved the room."""
-    begin = np.uint64(offsets[n_terms])
-    for i in range(stop - start):
-        blob[begin + i] = data[start + i]
-    offsets[n_terms + 1] = begin + stop - start
-    slots[at] = (h & HIGH) | np.uint64(n_terms + 1)
+def find_or_append(
+    terms: TermTable, n_terms: int, data: np.ndarray, start: np.uint64, stop: np.uint64
+) -> tuple[np.int32, int]:
+    """Return the id of the term ``data[start:stop]``, appended if it is new, and the number of terms then.
+
+    The caller has reserved the memory for it.
+    """
+    slots, blob, offsets = terms
+    h = hash_bytes(data, start, stop)
+    slot = find_slot(terms, data, start, stop, h)
+    if slots[slot] == ZERO:
+        begin = np.uint64(offsets[n_terms])
+        for i in range(stop - start):
+            blob[begin + i] = data[start + i]
+        offsets[n_terms + 1] = begin + stop - start
+        slots[slot] = (h & HIGH) | np.uint64(n_terms + 1)
+        n_terms += 1
+    return np.int32(np.int64(slots[slot] & LOW) - 1), n_terms
 
 
 @njit(cache=True, nogil=True)
 def add_terms(
-    slots: np.ndarray,
-    blob: np.ndarray,
-    offsets: np.ndarray,
-    n_terms: int,
-    other_blob: np.ndarray,
-    other_offsets: np.ndarray,
-    n_other: int,
+    terms: TermTable, n_terms: int, other_blob: np.ndarray, other_offsets: np.ndarray, n_other: int
 ) -> tuple[np.ndarray, int]:
-    """Bring the terms of another table into this one (room reserved by the caller).
+    """Add the terms of another table to this one; the caller has reserved the memory.
 
-    Returns the id here of each of the other's terms, (n_other,) int32, and the number of terms now in the table.
+    Returns
+    -------
+    ids : (n_other,) int32
+        The id in this table of each of the other terms.
+    n_terms : int
+        The number of terms that the table then holds.
     """
     ids = np.empty(n_other, np.int32)
     for term in range(n_other):
         start, stop = np.uint64(other_offsets[term]), np.uint64(other_offsets[term + 1])
-        h = hash_bytes(other_blob, start, stop)
-        slot = find_slot(slots, blob, offsets, other_blob, start, stop, h)
-        if slots[slot] == ZERO:
-            append_term(slots, blob, offsets, n_terms, other_blob, start, stop, h, slot)
-            n_terms += 1
-        ids[term] = np.int32(np.int64(slots[slot] & LOW) - 1)
+        ids[term], n_terms = find_or_append(terms, n_terms, other_blob, start, stop)
     return ids, n_terms
 
 
@@ -149,7 +143,7 @@ def index_terms(slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, n_term
 
 @njit(cache=True, nogil=True)
 def _in_order(prefixes: np.ndarray, blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray, a: int, b: int) -> bool:
-    """Whether ``terms[a]`` comes before ``terms[b]`` in byte order."""
+    """Return whether ``terms[a]`` comes before ``terms[b]`` in byte order."""
     if prefixes[a] != prefixes[b]:
         return prefixes[a] < prefixes[b]
     i, j = offsets[terms[a]], offsets[terms[b]]
@@ -164,9 +158,9 @@ def _in_order(prefixes: np.ndarray, blob: np.ndarray, offsets: np.ndarray, terms
 
 @njit(cache=True, nogil=True)
 def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Order that sorts the terms by their bytes, which for UTF-8 is by code points.
+    """Return the order that sorts the terms by their bytes, which for UTF-8 is the order of code points.
 
-    Merge sort, with the first 8 bytes compared as one number.
+    A merge sort that compares the first 8 bytes as one number.
     """
     n = terms.size
     prefixes = np.zeros(n, np.uint64)
@@ -195,7 +189,7 @@ def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.n
 
 @njit(cache=True, nogil=True)
 def take_terms(blob: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Padded blob and offsets of the chosen terms, in the order chosen."""
+    """Return padded blob and offsets of the chosen terms, in the given order."""
     out_offsets = np.empty(chosen.size + 1, np.int64)
     out_offsets[0] = 0
     for i in range(chosen.size):

@@ -1,25 +1,74 @@
-"""Kernels that turn UTF-8 text into weighted rows: cut words, match or learn terms, count, weigh, sort.
+"""Kernels that turn UTF-8 text into TF-IDF rows: cut words, look up or learn terms, count, weight, sort.
 
-A *block* is a run of texts encoded as UTF-8, each closed by a zero byte. A *term* is one word, or several consecutive
-words of a text joined by single spaces; the known ones are in a table of ``longtail.kernels.terms``.
+A *block* is a sequence of texts encoded as UTF-8, each followed by a zero byte. A *term* is one word, or several
+consecutive words of a text joined by single spaces; known terms are in a `TermTable` of ``longtail.kernels.terms``.
 
-All kernels are serial and release the GIL: the caller splits batches over Python threads, and may itself be called from
-several threads at once.
+All kernels are serial and release the GIL: the caller distributes blocks over threads.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
-from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, append_term, find_slot, hash_bytes
+import numpy as np
+
+from longtail.kernels.compiling import njit
+from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, TermTable, find_or_append, find_slot, hash_bytes
 
 SPACE = np.uint8(32)
 
 
+class Folding(NamedTuple):
+    """Tables of lower case: the folded character where it belongs to a word, 0 for any other."""
+
+    ascii: np.ndarray  # (256,) uint8, by byte
+    unicode: np.ndarray  # (0x110000,) uint32, by code point; empty for a block in ASCII
+
+
+class TermShape(NamedTuple):
+    """How texts are cut into terms."""
+
+    min_length: int  # characters of the shortest word
+    fewest: int  # words of the shortest term
+    most: int  # words of the longest term
+    characters: bool = False  # whether terms are characters of a word and the spaces around it, instead of words
+
+
+class Counted(NamedTuple):
+    """Distinct terms of each text of a block, in no particular order, and how often each occurs."""
+
+    indptr: np.ndarray  # (n_texts + 1,) int64
+    ids: np.ndarray  # (nnz,) int32
+    counts: np.ndarray  # (nnz,) int32
+
+
+class WeightedRows(NamedTuple):
+    """Where `weight_rows` writes: `indptr` has the first position of each row of the block in the other two arrays."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    data: np.ndarray
+
+
+class _Words(NamedTuple):
+    """The words of one text in lower case, joined by spaces in `line`; word i is line[begins[i] : ends[i]]."""
+
+    line: np.ndarray
+    begins: np.ndarray
+    ends: np.ndarray
+
+
+class _Grams(NamedTuple):
+    """The character n-grams of one text; gram i is line[begins[i] : ends[i]] of its words."""
+
+    marks: np.ndarray  # where each character of the current word begins
+    begins: np.ndarray
+    ends: np.ndarray
+
+
 @njit(cache=True, nogil=True)
 def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32, np.uint64]:
-    """The code point that ``lead``, found before ``at``, begins, and the position after it."""
+    """Return the code point whose first byte is ``lead``, found before ``at``, and the position after it."""
     extra = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
     code = np.uint32(lead & (0x3F >> extra))
     for _ in range(extra):
@@ -30,8 +79,8 @@ def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32
 
 @njit(cache=True, nogil=True)
 def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
-    """Write a code point as UTF-8 at ``line[size]``; returns the position after it."""
-    if code < 0x80:  # a few letters beyond ASCII have their lower case in it: the Kelvin sign
+    """Write a code point as UTF-8 at ``line[size]``; return the position after it."""
+    if code < 0x80:  # a few letters beyond ASCII have a lower case in ASCII: the Kelvin sign
         line[size] = code
         return size + ONE
     extra = 1 if code < 0x800 else 2 if code < 0x10000 else 3
@@ -44,25 +93,18 @@ def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True)
-def _words(
-    block: np.ndarray,
-    start: int,
-    ascii_fold: np.ndarray,
-    unicode_fold: np.ndarray,
-    min_length: int,
-    line: np.ndarray,
-    begins: np.ndarray,
-    ends: np.ndarray,
-) -> tuple[int, int]:
-    """Fold the text at ``block[start]`` to lower case and write its words to ``line``, joined by spaces.
+def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, words: _Words) -> tuple[int, int]:
+    """Write the words of the text at ``block[start]`` to ``words``.
 
-    ``ascii_fold[b]`` is the folded byte of a word character, 0 for any other; ``unicode_fold[c]`` the same for code
-    points. Returns the number of words and the position after the text's zero byte.
+    Returns the number of words and the position after the zero byte that ends the text.
     """
+    ascii_fold, unicode_fold = fold
+    line, begins, ends = words
     at = np.uint64(start)
     n_words = ZERO
-    size = ZERO  # bytes written to line
-    begin = ZERO  # where the current word begins in line
+    line[0] = SPACE  # every word stands between spaces
+    size = ONE  # bytes written to line
+    begin = ONE  # where the current word begins in line
     length = 0  # characters of the current word
     while True:
         byte = block[at]
@@ -80,7 +122,7 @@ def _words(
                 size = _encode(code, line, size)
                 length += 1
                 continue
-        # Not a word character: the word, if there was one, is over.
+        # Not a word character: the current word, if any, ends here.
         if length >= min_length:
             begins[n_words] = begin
             ends[n_words] = size
@@ -96,10 +138,40 @@ def _words(
 
 
 @njit(cache=True, nogil=True)
-def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> tuple:
-    """Leave each id of ``ids[first:end]`` once, in place, with its count. Returns the new end and the bag, maybe grown.
+def _cut_grams(words: _Words, n_words: int, shape: TermShape, grams: _Grams) -> int:
+    """Write the places of all character n-grams of words to ``grams``; return their number.
 
-    ``bag`` maps an id to 1 + its place in the row: a table per text, which unlike one per vocabulary stays in cache.
+    A word counts with a space on either side; a word shorter than n is one term. A space alone is not a term.
+    """
+    marks = grams.marks
+    n_grams = 0
+    for w in range(n_words):
+        size = 0  # characters of the word with its spaces
+        stop = words.ends[w] + ONE
+        for at in range(words.begins[w] - ONE, stop):
+            if words.line[at] & 0xC0 != 0x80:  # the first byte of a character
+                marks[size] = at
+                size += 1
+        marks[size] = stop
+        for n in range(shape.fewest, shape.most + 1):
+            if n >= size:
+                grams.begins[n_grams] = marks[0]
+                grams.ends[n_grams] = stop
+                n_grams += 1
+                break
+            edge = 1 if n == 1 else 0
+            for i in range(edge, size - n + 1 - edge):
+                grams.begins[n_grams] = marks[i]
+                grams.ends[n_grams] = marks[i + n]
+                n_grams += 1
+    return n_grams
+
+
+@njit(cache=True, nogil=True)
+def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> tuple:
+    """Merge repeated ids of ``ids[first:end]`` in place and count them; return the new end and ``bag``, perhaps grown.
+
+    ``bag`` maps an id to 1 + its position in the row. A table per text stays in the cache, unlike one per vocabulary.
     """
     bits = 6
     while (1 << bits) < 2 * (end - first):
@@ -126,159 +198,167 @@ def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag:
 
 
 def most_words(n_bytes: int, min_length: int) -> int:
-    """Upper bound of the words in a block of ``n_bytes``: a word takes its characters and one byte behind it."""
+    """Return an upper bound of the words in ``n_bytes``: a word takes its characters and one byte after them."""
     return n_bytes // (min_length + 1) + 1
 
 
 _most_words = njit(cache=True, nogil=True)(most_words)
 
 
+def most_terms(n_bytes: int, min_length: int, shape: TermShape) -> int:
+    """Return an upper bound of the terms in ``n_bytes``."""
+    n_words = _most_words(n_bytes, min_length)
+    sizes = shape.most - shape.fewest + 1
+    return (n_bytes + 2 * n_words) * sizes if shape.characters else n_words * sizes
+
+
+_most_terms = njit(cache=True, nogil=True)(most_terms)
+
+
+@njit(cache=True, nogil=True)
+def _room_for(n_bytes: int, shape: TermShape) -> tuple:
+    """Return arrays for the words and the terms of a block, large enough for any text of ``n_bytes``.
+
+    Memory that is never written costs nothing.
+    """
+    n_words = _most_words(n_bytes, shape.min_length)
+    line = np.empty(n_bytes * 2 + 1 + PAD, np.uint8)  # lower case may take 3 bytes where upper case takes 2
+    words = _Words(line, np.empty(n_words, np.uint64), np.empty(n_words, np.uint64))
+    n_ids = _most_terms(n_bytes, shape.min_length, shape)
+    n_grams = n_ids if shape.characters else 0
+    grams = _Grams(np.empty(n_bytes + 3, np.uint64), np.empty(n_grams, np.uint64), np.empty(n_grams, np.uint64))
+    return words, grams, np.empty(n_ids, np.int32), np.empty(n_ids, np.int32)
+
+
+@njit(cache=True, nogil=True)
+def _known_id(line: np.ndarray, start: np.uint64, stop: np.uint64, n_bins: int, terms: TermTable) -> np.int32:
+    """Return the id of the term ``line[start:stop]``, -1 if it is not known; with ``n_bins`` > 0 from its hash."""
+    h = hash_bytes(line, start, stop)
+    if n_bins > 0:
+        return np.int32(h % np.uint64(n_bins))
+    slot = terms.slots[find_slot(terms, line, start, stop, h)]
+    return np.int32(np.int64(slot & LOW) - 1) if slot != ZERO else np.int32(-1)
+
+
 @njit(cache=True, nogil=True)
 def match_block(
-    block: np.ndarray,
-    n_texts: int,
-    ascii_fold: np.ndarray,
-    unicode_fold: np.ndarray,
-    min_length: int,
-    shortest: int,
-    longest: int,
-    n_bins: int,
-    slots: np.ndarray,
-    blob: np.ndarray,
-    offsets: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count the known terms, of ``shortest`` to ``longest`` words, of every text of a block.
+    block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, n_bins: int, terms: TermTable
+) -> Counted:
+    """Count the known terms of every text of a block.
 
-    With ``n_bins`` > 0 every term is known: its id is its hash modulo ``n_bins`` and the table is not looked at.
-
-    Returns
-    -------
-    indptr : (n_texts + 1,) int64
-    ids, counts : (nnz,) int32
-        Distinct terms of each text in no particular order, and how often each occurs.
+    With ``n_bins`` > 0 every term is known: its id is its hash modulo ``n_bins``, and the table is not used.
     """
-    # Sized for the worst case: memory that is never touched costs nothing.
-    n_words = _most_words(block.size, min_length)
-    begins, ends = np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)
-    line = np.empty(block.size * 2 + PAD, np.uint8)  # lower case may take 3 bytes where upper case took 2
-    ids = np.empty(n_words * (longest - shortest + 1), np.int32)
-    counts = np.empty(ids.size, np.int32)
+    words, grams, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
     at = 0
     for text in range(n_texts):
-        n_words, at = _words(block, at, ascii_fold, unicode_fold, min_length, line, begins, ends)
+        n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
-        for n in range(shortest, longest + 1):
-            for w in range(n_words - n + 1):
-                start, stop = begins[w], ends[w + n - 1]
-                h = hash_bytes(line, start, stop)
-                if n_bins > 0:
-                    ids[end] = np.int32(h % np.uint64(n_bins))
+        if shape.characters:
+            for g in range(_cut_grams(words, n_words, shape, grams)):
+                known = _known_id(words.line, grams.begins[g], grams.ends[g], n_bins, terms)
+                if known >= 0:
+                    ids[end] = known
                     end += 1
-                else:
-                    slot = slots[find_slot(slots, blob, offsets, line, start, stop, h)]
-                    if slot != ZERO:
-                        ids[end] = np.int32(np.int64(slot & LOW) - 1)
+        else:
+            for n in range(shape.fewest, shape.most + 1):
+                for w in range(n_words - n + 1):
+                    start, stop = words.begins[w], words.ends[w + n - 1]
+                    h = hash_bytes(words.line, start, stop)
+                    if n_bins > 0:
+                        ids[end] = np.int32(h % np.uint64(n_bins))
                         end += 1
+                    else:
+                        slot = terms.slots[find_slot(terms, words.line, start, stop, h)]
+                        if slot != ZERO:
+                            ids[end] = np.int32(np.int64(slot & LOW) - 1)
+                            end += 1
         indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
-    return indptr, ids[:nnz].copy(), counts[:nnz].copy()
+    return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy())
 
 
 @njit(cache=True, nogil=True)
 def learn_block(
-    block: np.ndarray,
-    n_texts: int,
-    ascii_fold: np.ndarray,
-    unicode_fold: np.ndarray,
-    min_length: int,
-    shortest: int,
-    longest: int,
-    slots: np.ndarray,
-    blob: np.ndarray,
-    offsets: np.ndarray,
-    n_terms: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, terms: TermTable, n_terms: int
+) -> tuple[Counted, int]:
     """Count the terms of every text of a block, appending new ones to the table of ``n_terms`` terms.
 
-    Room for ``most_words`` times the n-gram sizes more terms, and their bytes, is the caller's duty.
-    Returns what ``match_block`` does, then the number of terms now in the table.
+    The caller has reserved the memory: ``most_words`` times the number of n-gram sizes further terms, and their bytes.
+    Returns the counts and the number of terms that the table then holds.
     """
-    n_words = _most_words(block.size, min_length)
-    begins, ends = np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)
-    line = np.empty(block.size * 2 + PAD, np.uint8)
-    ids = np.empty(n_words * (longest - shortest + 1), np.int32)
-    counts = np.empty(ids.size, np.int32)
+    words, grams, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
     at = 0
     for text in range(n_texts):
-        n_words, at = _words(block, at, ascii_fold, unicode_fold, min_length, line, begins, ends)
+        n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
-        for n in range(shortest, longest + 1):
-            for w in range(n_words - n + 1):
-                start, stop = begins[w], ends[w + n - 1]
-                h = hash_bytes(line, start, stop)
-                slot = find_slot(slots, blob, offsets, line, start, stop, h)
-                if slots[slot] == ZERO:
-                    append_term(slots, blob, offsets, n_terms, line, start, stop, h, slot)
-                    n_terms += 1
-                ids[end] = np.int32(np.int64(slots[slot] & LOW) - 1)
+        if shape.characters:
+            for g in range(_cut_grams(words, n_words, shape, grams)):
+                ids[end], n_terms = find_or_append(terms, n_terms, words.line, grams.begins[g], grams.ends[g])
                 end += 1
+        else:
+            for n in range(shape.fewest, shape.most + 1):
+                for w in range(n_words - n + 1):
+                    stop = words.ends[w + n - 1]
+                    ids[end], n_terms = find_or_append(terms, n_terms, words.line, words.begins[w], stop)
+                    end += 1
         indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
-    return indptr, ids[:nnz].copy(), counts[:nnz].copy(), n_terms
+    return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy()), n_terms
 
 
 @njit(cache=True, nogil=True)
-def tally(ids: np.ndarray, document_frequency: np.ndarray) -> None:
-    """Count each entry of a block, one a text and term, towards the term's document frequency."""
+def count_documents(ids: np.ndarray, document_frequency: np.ndarray) -> None:
+    """Add the entries of a block, one per text and term, to the document frequencies of the terms."""
     for i in range(ids.size):
         document_frequency[ids[i]] += 1
 
 
 @njit(cache=True, nogil=True)
-def tally_counts(ids: np.ndarray, counts: np.ndarray, term_frequency: np.ndarray) -> None:
-    """Add a block's counts to the terms' frequencies over all texts."""
+def count_occurrences(ids: np.ndarray, counts: np.ndarray, term_frequency: np.ndarray) -> None:
+    """Add the counts of a block to the frequencies of the terms over all texts."""
     for i in range(ids.size):
         term_frequency[ids[i]] += counts[i]
 
 
 @njit(cache=True, nogil=True)
-def kept(indptr: np.ndarray, ids: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Number of entries in each row whose term has a column, (n_texts,) int64; ``columns`` as in ``weigh``."""
-    out = np.zeros(indptr.size - 1, np.int64)
+def entries_with_column(block: Counted, columns: np.ndarray) -> np.ndarray:
+    """Return the number of entries per row whose term has a column, (n_texts,) int64; see ``weight_rows``."""
+    out = np.zeros(block.indptr.size - 1, np.int64)
     if columns.size == 0:
         for row in range(out.size):
-            out[row] = indptr[row + 1] - indptr[row]
+            out[row] = block.indptr[row + 1] - block.indptr[row]
         return out
     for row in range(out.size):
-        for i in range(indptr[row], indptr[row + 1]):
-            if columns[ids[i]] >= 0:
+        for i in range(block.indptr[row], block.indptr[row + 1]):
+            if columns[block.ids[i]] >= 0:
                 out[row] += 1
     return out
 
 
 @njit(cache=True, nogil=True)
-def weigh(
-    indptr: np.ndarray,
-    ids: np.ndarray,
-    counts: np.ndarray,
-    columns: np.ndarray,
-    idf: np.ndarray,
-    sublinear: bool,
-    out_indptr: np.ndarray,
-    out_indices: np.ndarray,
-    out_data: np.ndarray,
-) -> None:
-    """Write a block's rows of the TF-IDF matrix: columns ascending, each row of unit length.
+def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear: bool, out: WeightedRows) -> None:
+    """Write the TF-IDF rows of a block: columns ascending, each row of unit length.
 
-    ``columns[id]`` is the column of a term, -1 for none; empty where ids already are columns. ``idf`` may be
-    empty. ``out_indptr`` says where each row of the block goes in ``out_indices`` and ``out_data``.
+    Parameters
+    ----------
+    block : Counted
+        Counted terms.
+    columns : int32 array
+        Column of each term id, -1 for none; empty if ids are columns already.
+    idf : float32 array
+        Inverse document frequency of each column; empty for none.
+    sublinear : bool
+        Whether n occurrences count as 1 + ln n.
+    out : WeightedRows
+        Filled.
     """
+    indptr, ids, counts = block
     keys = np.empty(64, np.int64)
     for row in range(indptr.size - 1):
         if indptr[row + 1] - indptr[row] > keys.size:
@@ -290,7 +370,7 @@ def weigh(
                 keys[n] = (np.int64(column) << 32) | np.int64(counts[i])
                 n += 1
         keys[:n].sort()
-        base = out_indptr[row]
+        base = out.indptr[row]
         squares = 0.0
         for i in range(n):
             column = keys[i] >> 32
@@ -301,9 +381,9 @@ def weigh(
             if idf.size > 0:
                 value *= idf[column]
             squares += value * value
-            out_indices[base + i] = np.int32(column)
-            out_data[base + i] = np.float32(value)
+            out.indices[base + i] = np.int32(column)
+            out.data[base + i] = np.float32(value)
         if n > 0:
             scale = 1.0 / np.sqrt(squares)
             for i in range(n):
-                out_data[base + i] = np.float32(out_data[base + i] * scale)
+                out.data[base + i] = np.float32(out.data[base + i] * scale)

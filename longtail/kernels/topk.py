@@ -1,27 +1,24 @@
 """The k best of many scores: of a dense row, of a list of candidates, of every row of a CSR matrix.
 
-One rule everywhere: higher scores first, equal scores by smaller index, so that a ranking never depends on the order in
-which candidates were met. Selection keeps a heap of k entries whose root is the worst one kept, inside the caller's own
-output arrays: nothing is allocated, and a score that cannot enter costs one comparison. Scores must not be NaN.
-
-``top_k_row``, ``top_k_pairs`` and ``fill_places`` are serial and meant to be called from other kernels. ``csr_top_k``
-is parallel over rows and, like every parallel kernel, must not be entered from two Python threads at once;
-``csr_top_k_serial`` may.
+One rule everywhere: higher scores first, equal scores by smaller index, so that a ranking never depends on the order of
+the candidates. Selection keeps a heap of k entries, with the worst of them at the root, in the caller's output arrays:
+nothing is allocated, and a score that is too low costs one comparison. Scores must not be NaN.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
 
-# Scores compared at once with the threshold: a loop without an exit, which LLVM turns into vector compares.
+from longtail.kernels.compiling import njit
+
+# Scores compared with the threshold at once, in a loop without an exit, which LLVM vectorises.
 _BLOCK = 128
 ABOVE_ZERO, _BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
 
 
 @njit(cache=True, nogil=True)
 def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
-    """Restore the heap below ``at``: every parent ranks after its children (the root is the worst entry kept)."""
+    """Restore the heap below ``at``: every parent ranks after its children, so that the root is the worst entry."""
     i, v = idx[at], val[at]
     while True:
         child = 2 * at + 1
@@ -45,7 +42,7 @@ def _heapify(idx: np.ndarray, val: np.ndarray, size: int) -> None:
 
 @njit(cache=True, nogil=True)
 def _sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
-    """Turn the heap into a list, best first: the root, the worst entry left, goes to the end each time."""
+    """Sort the heap into a list, best first: the root, the worst entry left, moves to the end each time."""
     for last in range(size - 1, 0, -1):
         idx[0], idx[last] = idx[last], idx[0]
         val[0], val[last] = val[last], val[0]
@@ -61,14 +58,14 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
     scores : array, shape (n,)
         The row. No NaN; minus infinity is an ordinary score.
     k : int
-        How many to keep.
+        Number of entries to keep.
     out_idx, out_val : arrays, shape (>= min(k, n),)
         Receive positions and scores; give ``out_val`` the type of ``scores``, or rounding may make ties.
 
     Returns
     -------
     int
-        How many were written: min(k, n).
+        Number of entries written: min(k, n).
     """
     n = scores.shape[0]
     size = min(k, n)
@@ -102,7 +99,7 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
 def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
     """Write the k best of the candidates ``(ids[i], scores[i])``, in any order of ids, best first, ties by smaller id.
 
-    As ``top_k_row``, for a sparse row or a beam of candidates; ids are distinct. Returns how many were written.
+    The same as ``top_k_row`` for a sparse row or a beam of candidates; ids are distinct. Return how many were written.
     """
     n = ids.shape[0]
     size = min(k, n)
@@ -123,11 +120,11 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
 
 @njit(cache=True, nogil=True)
 def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
-    """The k best labels, place by place: where a right label is worth plain[j] + scale[j] gain[label], at most 1.
+    """Fill positions greedily: position j takes the label with the largest chance * (plain[j] + scale[j] gain[label]).
 
-    The last of the places stands for all beyond it. A score is the chance times the worth in the first place; a label
-    that another overtook further down scores a trace less than that one, so that scores fall along the ranking.
-    labels and chance change their order. Returns how many were written.
+    The last of the weights holds for all positions beyond. The score of a label is its probability times its weight in
+    the first position; where that would be higher than the score before it, it is slightly lower instead, so that
+    scores decrease along the ranking. labels and chance change their order. Return how many were written.
     """
     n, last = labels.shape[0], plain.shape[0] - 1
     ahead = min(last, n, k)
@@ -161,8 +158,8 @@ def _top_k_indptr(indptr: np.ndarray, k: int) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True, parallel=True)
-def csr_top_k(
+@njit(cache=True, nogil=True)
+def csr_top_k_serial(
     indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keep the k best stored entries of each row of a CSR matrix, best first, ties by smaller index.
@@ -174,22 +171,6 @@ def csr_top_k(
     indptr, indices, data : arrays
         The kept part, in the types of the input.
     """
-    out_indptr = _top_k_indptr(indptr, k)
-    out_indices = np.empty(out_indptr[-1], indices.dtype)
-    out_data = np.empty(out_indptr[-1], data.dtype)
-    for row in prange(indptr.shape[0] - 1):
-        lo, hi = indptr[row], indptr[row + 1]
-        to, end = out_indptr[row], out_indptr[row + 1]
-        top_k_pairs(indices[lo:hi], data[lo:hi], end - to, out_indices[to:end], out_data[to:end])
-    return out_indptr, out_indices, out_data
-
-
-# Not the same function compiled twice: Numba's disk cache does not tell two sets of options of one function apart.
-@njit(cache=True, nogil=True)
-def csr_top_k_serial(
-    indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, k: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """``csr_top_k`` on the calling thread alone, for code that several Python threads may run at once."""
     out_indptr = _top_k_indptr(indptr, k)
     out_indices = np.empty(out_indptr[-1], indices.dtype)
     out_data = np.empty(out_indptr[-1], data.dtype)

@@ -1,20 +1,52 @@
 """Random walks on a graph, and skip-gram vectors of what they meet: the two halves of DeepWalk.
 
 A walk draws its random numbers from (seed, its own number), so that threads do not change it. Skip-gram is stochastic
-gradient descent over all pairs of a walk, one after the other on one thread, which is what makes it repeatable.
+gradient descent over all pairs of a walk, one after the other on one thread, which makes it repeatable.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
-_ONE = np.float32(1.0)
+import numpy as np
+
+from longtail.kernels.compiling import njit
+
+_LABEL_ONE = np.float32(1.0)
+
+
+class Edges(NamedTuple):
+    """Edges of a graph as CSR, with Walker's alias tables, from which a neighbour is drawn by weight in one look.
+
+    A position in a node's row is drawn evenly; its own neighbour is taken with the probability `keep`, else `other`.
+    """
+
+    ptr: np.ndarray  # (nodes + 1,) int64
+    nodes: np.ndarray  # (edges,) int32
+    keep: np.ndarray  # (edges,) float32, or empty where all edges are alike
+    other: np.ndarray  # (edges,) int32, or empty
+    even: bool  # whether all edges are alike
+
+
+class Space(NamedTuple):
+    """What skip-gram learns, in place, and the negatives."""
+
+    vectors: np.ndarray  # (nodes, d)
+    contexts: np.ndarray  # (nodes, d)
+    draws: np.ndarray  # nodes as often as they are to be drawn as negatives
+
+
+class Pace(NamedTuple):
+    """The learning rate, which falls linearly to a hundredth: its start, walks done before this pass, walks in all."""
+
+    rate: float
+    done: float
+    total: float
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _scramble(state):
-    """One output of splitmix64."""
+    """Return one output of splitmix64."""
     z = state
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -23,18 +55,16 @@ def _scramble(state):
 
 @njit(cache=True, nogil=True, inline="always")
 def _below(random, n):
-    """A whole number below n < 2^31 from 64 random bits."""
+    """Return a whole number below n < 2^31 from 64 random bits."""
     return np.int64(((random >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
-def alias(indptr, indices, data, first, last, keep, other):
-    """Tables from which a neighbour is drawn by weight in one look (Walker, 1977; Vose, 1991), for rows first..last.
-
-    A place of the row is drawn evenly; its own neighbour is taken with the chance `keep`, else the node in `other`.
-    """
+def fill_alias_tables(edges, data, first, last):
+    """Fill `keep` and `other` of some edges from their weights `data` (Walker, 1977; Vose, 1991), nodes first..last."""
+    keep, other, indices = edges.keep, edges.other, edges.nodes
     for i in range(first, last):
-        lo, n = indptr[i], indptr[i + 1] - indptr[i]
+        lo, n = edges.ptr[i], edges.ptr[i + 1] - edges.ptr[i]
         total = 0.0
         for p in range(lo, lo + n):
             total += data[p]
@@ -64,11 +94,8 @@ def alias(indptr, indices, data, first, last, keep, other):
 
 
 @njit(cache=True, nogil=True)
-def walk(indptr, indices, keep, other, even, starts, seed, first, last, out):
-    """Walks number first..last, out[w] (length,) from starts[w]; -1 after a node without neighbours.
-
-    keep, other : from `alias`; with `even`, unused: all edges of a node are as likely.
-    """
+def walk(edges, starts, seed, first, last, out):
+    """Draw walks number first..last: out[w] (length,) from starts[w]; -1 after a node without neighbours."""
     step = np.uint64(0x9E3779B97F4A7C15)
     length = out.shape[1]
     for w in range(first, last):
@@ -76,46 +103,46 @@ def walk(indptr, indices, keep, other, even, starts, seed, first, last, out):
         node = starts[w]
         out[w, 0] = node
         for t in range(1, length):
-            lo, hi = indptr[node], indptr[node + 1]
+            lo, hi = edges.ptr[node], edges.ptr[node + 1]
             if hi == lo:
                 out[w, t:] = -1
                 break
             state += step
             random = _scramble(state)
             at = lo + _below(random, hi - lo)
-            node = indices[at]
-            if not even and np.float32(random & np.uint64(0xFFFFFF)) * np.float32(2.0**-24) >= keep[at]:
-                node = other[at]
+            node = edges.nodes[at]
+            if not edges.even and np.float32(random & np.uint64(0xFFFFFF)) * np.float32(2.0**-24) >= edges.keep[at]:
+                node = edges.other[at]
             out[w, t] = node
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _pull(vector, other, label, rate, change):
-    """One logistic step of `other` towards (label 1) or away from (0) `vector`; adds its pull on `vector`."""
+    """Step `other` towards `vector` (label 1) or away from it (0), and add the step of `vector` to `change`."""
     d = vector.shape[0]
     dot = np.float32(0.0)
     for j in range(d):
         dot += vector[j] * other[j]
     dot = min(max(dot, np.float32(-8.0)), np.float32(8.0))
-    g = rate * (label - _ONE / (_ONE + np.exp(-dot)))
+    g = rate * (label - _LABEL_ONE / (_LABEL_ONE + np.exp(-dot)))
     for j in range(d):
         change[j] += g * other[j]
         other[j] += g * vector[j]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def skip_gram(walks, window, draws, n_negative, vectors, contexts, seed, rate, done, total):
-    """One pass of skip-gram with negative sampling over some walks.
+def skip_gram(walks, window, n_negative, space, pace, seed):
+    """Make one pass of skip-gram with negative sampling over some walks.
 
-    draws : nodes as often as they are to be drawn as negatives; vectors, contexts : (L, d), learnt in place;
-    rate : learning rate, falling linearly to a hundredth with `done` + this pass's share of `total` walks.
+    walks : (walks, length), -1 after the end; space : Space; pace : Pace.
     """
+    vectors, contexts, draws = space
     step = np.uint64(0x9E3779B97F4A7C15)
     state = _scramble(np.uint64(seed))
     change = np.empty(vectors.shape[1], np.float32)
     n, length = walks.shape
     for w in range(n):
-        now = np.float32(rate * max(0.01, 1.0 - (done + w) / total))
+        now = np.float32(pace.rate * max(0.01, 1.0 - (pace.done + w) / pace.total))
         for i in range(length):
             node = walks[w, i]
             if node < 0:
@@ -130,7 +157,7 @@ def skip_gram(walks, window, draws, n_negative, vectors, contexts, seed, rate, d
                 if near < 0:
                     break
                 change[:] = 0.0
-                _pull(vector, contexts[near], _ONE, now, change)
+                _pull(vector, contexts[near], _LABEL_ONE, now, change)
                 for _ in range(n_negative):
                     state += step
                     far = draws[_below(_scramble(state), draws.shape[0])]

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from longtail.kernels import beam, best, products
-from longtail.linear.forest import Forest
+from longtail.kernels.csr import Csr
+from longtail.linear.forest import Forest, search_options
 from longtail.models.bonsai import Bonsai
 from longtail.models.dismec import DiSMEC
 from longtail.models.parabel import Parabel
+from longtail.sparse import frozen_csr
 from tests.contract import toy
 
 
@@ -51,17 +53,17 @@ _MODELS = [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3), DiS
 
 @pytest.mark.parametrize("model", _MODELS)
 @pytest.mark.parametrize("k", [1, 4])
-def test_whole_masked_and_full_products_agree_to_the_last_bit(model, k, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_whole_masked_and_dense_products_agree_to_the_last_bit(model, k, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     X, Y, _ = toy()
     forest = model.fit(X, Y).forest_
     _interpret(monkeypatch)
     found = []
-    for bisection, full in itertools.product((0, 10**6), (-1.0, 2.0)):  # all masked, all whole; rows all full, none
+    for bisection, full in itertools.product((0, 10**6), (-1.0, 2.0)):  # all masked, all whole; rows all dense, none
         monkeypatch.setattr(products, "BISECTION", bisection)
-        monkeypatch.setattr(products, "FULL", full)
+        monkeypatch.setattr(products, "DENSE", full)
         fresh = Forest(**forest.arrays())
         found.append(_search(fresh, X, 20, Y.shape[1], k))
-        assert (len(fresh.trees.full) > 0) == (full < 0)
+        assert (len(fresh.trees.dense) > 0) == (full < 0)
     for other in found[1:]:
         for side, expected in zip(other, found[0], strict=True):
             np.testing.assert_array_equal(side, expected)
@@ -104,16 +106,19 @@ def test_fewer_labels_asked_for_are_the_first_of_more(model) -> None:  # type: i
 
 def _search(forest: Forest, X: csr_array, n: int, n_labels: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The best k labels of the first n points, their scores, and how many there are; 0 beyond."""
-    out = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int32)
-    forest.search(X.indptr, X.indices, X.data, 0, n, n_labels, k, 3, 4.0, True, *out)
+    X = frozen_csr(X)
+    out = beam.Results(np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int32))
+    options = search_options(3, "squared_hinge", True, k)
+    forest.search(Csr(X.indptr, X.indices, X.data), (0, n), n_labels, options, out)
     return out
 
 
 def _interpret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run what chooses between the ways of making products as Python, so that it sees changed settings."""
-    for name in ("search", "descend", "score_labels", "_best_of_all"):
-        monkeypatch.setattr(beam, name, getattr(beam, name).py_func)
-    monkeypatch.setattr(products, "place_full_rows", products.place_full_rows.py_func)
+    """Run the search as Python, so that it sees changed settings."""
+    for module in (beam, products):
+        for name, kernel in vars(module).copy().items():
+            if hasattr(kernel, "py_func"):
+                monkeypatch.setattr(module, name, kernel.py_func)
 
 
 def _only(forest: Forest, t: int) -> Forest:

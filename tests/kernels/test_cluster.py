@@ -50,7 +50,7 @@ def test_assignment_and_centroids_agree_with_numpy() -> None:
     X = csr_array(random_array((30, 9), density=0.4, rng=rng, dtype=np.float32))
     centroids = rng.random((9, 4)).astype(np.float32)
     nearest, similarity = np.empty(30, np.int32), np.empty(30, np.float32)
-    cluster.assign(X.indptr, X.indices, X.data, 0, 30, centroids, nearest, similarity)
+    cluster.assign_rows(X.indptr, X.indices, X.data, 0, 30, centroids, nearest, similarity)
     products = X @ centroids
     np.testing.assert_array_equal(nearest, products.argmax(axis=1))
     np.testing.assert_allclose(similarity, products.max(axis=1), rtol=1e-5)

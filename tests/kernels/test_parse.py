@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from longtail.data.sparse_text import _Kind, _nearest, _parse, _Wrong
+from longtail.data.sparse_text import _Kind, _nearest_float32, _parse_block, _Wrong
 from longtail.kernels import parse
 
 KIND = _Kind("x", True, False, True, 2**31 - 1, 2**31 - 1)
 
 
 def block_of(text: str, kind: _Kind = KIND):
-    return _parse(text.encode(), kind)
+    return _parse_block(text.encode(), kind)
 
 
 def value_of(number: str) -> np.float32:
@@ -87,7 +87,7 @@ def test_values_at_and_beside_the_middle_of_two_floats(bits, beyond, below):
     number = f"{digits}e-200"
     if beyond:
         number = f"{int(digits) * 10**6 + (-1 if below else 1) * int(beyond)}e-206"
-    assert value_of(number) == twin(number) == _nearest(number)
+    assert value_of(number) == twin(number) == _nearest_float32(number)
 
 
 @settings(deadline=None, max_examples=300)
@@ -129,7 +129,7 @@ def test_rows_come_out_sorted_merged_and_without_zeros(rows, add):
 def test_any_bytes_give_rows_or_an_error_in_the_block(noise):
     text = noise + b"\n"
     for kind in (KIND, _Kind("x", False, True, True, 10, 10)):
-        result = _parse(text, kind)
+        result = _parse_block(text, kind)
         assert 0 <= result.at < len(text) if isinstance(result, _Wrong) else result.rows <= text.count(b"\n")
 
 
@@ -137,7 +137,7 @@ def test_any_bytes_give_rows_or_an_error_in_the_block(noise):
 @given(st.text("0123456789:., eE+-\n#", max_size=80))
 def test_any_near_miss_gives_what_plain_python_gives(text):
     text += "\n"
-    result = _parse(text.encode(), _Kind("x", True, False, True, 10**6, 10**6))
+    result = _parse_block(text.encode(), _Kind("x", True, False, True, 10**6, 10**6))
     try:
         expected = [_plain_row(line) for line in text.split("\n")[:-1]]
     except ValueError:

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from longtail.kernels import partition
+from longtail.kernels.csr import Csr
 
 N, L = 60, 15
 
@@ -46,7 +47,15 @@ def test_it_ends_where_no_point_gains_by_moving(seed: int) -> None:
         return float(np.mean(ideal * (dense * worth * np.stack(by_side)[sides]).sum(axis=1)))
 
     before = mean_gain()
-    ones = partition.partition(points, Y.indptr, Y.indices, worth, ideal, discounts, sides, total, scratch, 50)
+    ones = partition.partition(
+        points,
+        Csr(Y.indptr, Y.indices, Y.data),
+        partition.LabelGains(worth, ideal, discounts),
+        sides,
+        total,
+        scratch,
+        50,
+    )
     assert ones == sides.sum()
     assert not total.any()
     assert mean_gain() > before
@@ -61,9 +70,9 @@ def test_points_of_two_kinds_are_told_apart() -> None:
     discounts = (1 / np.log2(np.arange(2, 6))).astype(np.float32)
     sides = np.random.default_rng(0).integers(2, size=40).astype(np.int8)
     ideal = partition.ideal_gains(Y.indptr, discounts)
-    ones = partition.partition(
-        np.arange(40, dtype=np.int32), Y.indptr, Y.indices, np.ones(4, np.float32), ideal, discounts, sides,
-        np.zeros(4, np.float32), np.empty((2, 4), np.float32), 50,
-    )  # fmt: skip
+    gains = partition.LabelGains(np.ones(4, np.float32), ideal, discounts)
+    points, labels = np.arange(40, dtype=np.int32), Csr(Y.indptr, Y.indices, Y.data)
+    total, scratch = np.zeros(4, np.float32), np.empty((2, 4), np.float32)
+    ones = partition.partition(points, labels, gains, sides, total, scratch, 50)
     assert ones == 20
     assert len(set(sides[:20])) == len(set(sides[20:])) == 1

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from longtail.kernels import point_tree
+from longtail.kernels.csr import Csr
 from longtail.models.fastxml import FastXML
 from longtail.models.pfastrexml import PfastreXML
 from tests.contract import D, L, N, toy
@@ -61,7 +62,7 @@ def test_a_leaf_holds_the_weighted_shares_of_its_points() -> None:
     worth = rng.uniform(0.5, 1, L).astype(np.float32)
     labels, shares = np.empty(5, np.int32), np.empty(5, np.float32)
     total = np.zeros(L, np.float32)
-    count = point_tree.fill_leaf(points, Y.indptr, Y.indices, worth, 5, total, labels, shares)
+    count = point_tree.fill_leaf(points, Csr(Y.indptr, Y.indices, Y.data), worth, total, labels, shares)
     expected = Y[points].toarray().mean(axis=0) * worth
     assert count == 5
     assert not total.any()

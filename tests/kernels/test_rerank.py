@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_array, random_array
 
 from longtail.kernels import rerank as kernels
+from longtail.kernels.encode import SparseRows
 
 L, N = 9, 6
 TRUST = 2.0
@@ -77,8 +78,8 @@ def twin(net: dict[str, Any], labels: np.ndarray, scores: np.ndarray, points: np
     return y
 
 
-def as_tuple(net: dict[str, Any]) -> tuple[np.ndarray, ...]:
-    return tuple(net[name] for name in (*TABLES, "pair_ptr", "pair_idx"))
+def as_net(net: dict[str, Any]) -> kernels.RerankNet:
+    return kernels.RerankNet(**net, trust=np.float32(TRUST))
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -86,9 +87,9 @@ def as_tuple(net: dict[str, Any]) -> tuple[np.ndarray, ...]:
 def test_forward_is_what_the_formulas_say(full: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     net, point = make_net(rng, full), make_point(rng)
-    *held, y = kernels.scratch(N, as_tuple(net))
-    kernels.forward(*point.values(), np.float32(TRUST), as_tuple(net), *held, y)
-    np.testing.assert_allclose(y[-1], twin(net, **point), rtol=1e-4, atol=1e-5)
+    work = kernels.scratch(N, as_net(net))
+    kernels.forward(*point.values(), as_net(net), work)
+    np.testing.assert_allclose(work.y[-1], twin(net, **point), rtol=1e-4, atol=1e-5)
 
 
 def logistic(y: np.ndarray, right: np.ndarray, worth: np.ndarray) -> float:
@@ -122,11 +123,12 @@ def test_a_step_goes_down_the_gradient(full: bool, loss: int) -> None:
     stepped = {name: array.copy() for name, array in net.items()}
     # Adagrad with a large history divides every gradient by the same number, so that a step shows the gradient itself.
     history, rate = 1e8, 10.0
-    state = tuple(np.full_like(net[name], history) for name in TABLES)
-    total = kernels.learn(
-        np.array([0]), np.array([0, N], np.int64), *point.values(), right, worth, np.float32(TRUST),
-        as_tuple(stepped), state, loss, np.float32(0.7), np.float32(1.0), -1, np.float32(rate), np.float32(0.0), 0,
-    )  # fmt: skip
+    state = kernels.RerankState(*(np.full_like(net[name], history) for name in TABLES))
+    ptr = np.array([0, N], np.int64)
+    candidates = kernels.CandidateLists(ptr, point["labels"], point["scores"], point["text"])
+    factors = (np.float32(0.7), np.float32(1.0), -1, np.float32(rate), np.float32(0.0))
+    learning = kernels.RerankLearning(right, point["points"], worth, loss, *factors)
+    total = kernels.learn(np.array([0]), candidates, as_net(stepped), state, learning, 0)
     assert total == pytest.approx(value(net), rel=1e-4)
     for name in TABLES:
         found = (net[name] - stepped[name]).astype(np.float64) * np.sqrt(history) / rate
@@ -172,10 +174,9 @@ def test_ranking_anew_keeps_the_best_and_lets_the_rest_follow() -> None:
         zero, one = np.zeros(1, np.float32), np.ones(1, np.float32)
         for array in (points, worth, zero, one):
             array.flags.writeable = False
-        kernels.rerank(
-            ptr, labels, scores, np.empty(0, np.float32), points, (worth, zero, one), learnt, np.float32(TRUST),
-            as_tuple(net), m, k, 0, 3, *out,
-        )  # fmt: skip
+        candidates = kernels.CandidateLists(ptr, labels, scores, np.empty(0, np.float32))
+        rule = kernels.RankingRule(worth, zero, one, m, learnt)
+        kernels.rerank(candidates, as_net(net), points, rule, 0, 3, kernels.Reranked(*out))
         return out
 
     found, values, counts = run(False, 6, 3)
@@ -199,6 +200,7 @@ def test_similarity_is_the_cosine() -> None:
     text = csr_array(Z)
     labels = np.concatenate([rng.permutation(L)[:5] for _ in range(4)]).astype(np.int32)
     ptr, out = np.arange(0, 21, 5), np.zeros(20, np.float32)
-    kernels.similarity(X.indptr, X.indices, X.data, ptr, labels, text.indptr, text.indices, text.data, 0, 4, out)
+    x, z = (SparseRows(m.indptr, m.indices, m.data) for m in (X, text))
+    kernels.similarity(x, ptr, labels, z, 0, 4, out)
     points = X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-9)
     np.testing.assert_allclose(out.reshape(4, 5), np.take_along_axis(points @ Z.T, labels.reshape(4, 5), 1), atol=1e-6)

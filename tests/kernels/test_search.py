@@ -27,11 +27,11 @@ def test_unit_rows_keep_zero_and_what_is_unit() -> None:
     rows[2] *= np.float32(1e-30)
     rows[3] /= np.linalg.norm(rows[3])
     out = np.empty_like(rows)
-    search.unit_rows(rows, out)
+    search.scale_rows(rows, out)
     np.testing.assert_allclose(np.linalg.norm(out, axis=1), [1, 0, 1, 1, 1, 1], rtol=1e-6)
     np.testing.assert_array_equal(out[3], rows[3])
     again = np.empty_like(rows)
-    search.unit_rows(out, again)
+    search.scale_rows(out, again)
     np.testing.assert_array_equal(again, out)
     squares = np.empty(6, np.float32)
     search.squares(out, squares)
@@ -39,13 +39,12 @@ def test_unit_rows_keep_zero_and_what_is_unit() -> None:
     assert search.all_unit(np.delete(squares, 1))
 
 
-@pytest.mark.parametrize("l2", [False, True])
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (127, 200), (128, 5), (1000, 7)])
-def test_scan_equals_a_full_sort(n: int, k: int, l2: bool) -> None:
+def test_scan_equals_a_full_sort(n: int, k: int) -> None:
     vectors, query = some(n), some(1, seed=1)[0]
-    scores = -((vectors - query) ** 2).sum(axis=1) if l2 else vectors @ query
+    scores = vectors @ query
     ids, found = np.empty(k, np.int32), np.empty(k, np.float32)
-    size = search.scan(query, vectors, l2, k, ids, found)
+    size = search.scan(query, vectors, k, ids, found)
     assert size == min(n, k)
     np.testing.assert_array_equal(ids[:size], np.argsort(-scores, kind="stable")[:k])
     np.testing.assert_allclose(found[:size], np.sort(scores)[::-1][:k], rtol=1e-4, atol=1e-4)
@@ -57,7 +56,7 @@ def test_codes_are_the_nearest_of_255_steps() -> None:
     order = np.random.default_rng(0).permutation(20).astype(np.int32)
     codes, scales = np.empty((20, 40), np.int8), np.empty(20, np.float32)
     for first, last in ((0, 7), (7, 20)):
-        search.encode(vectors, order, first, last, codes, scales)
+        search.encode_int8(vectors, order, first, last, codes, scales)
     expected = vectors[order]
     np.testing.assert_allclose(scales, np.abs(expected).max(axis=1) / 127, rtol=1e-6)
     assert np.abs(codes * scales[:, None] - expected).max() <= scales.max() * 0.5001
@@ -72,27 +71,32 @@ def test_sums_of_codes_do_not_overflow(width: int) -> None:
     vectors[2] *= 2
     order = np.arange(3, dtype=np.int32)
     codes, scales = np.empty((3, width), np.int8), np.empty(3, np.float32)
-    search.encode(vectors, order, 0, 3, codes, scales)
-    squares = np.empty(3, np.float32)
-    search.squares(vectors, squares)
+    search.encode_int8(vectors, order, 0, 3, codes, scales)
     ids, scores = np.empty(1, np.int32), np.empty(1, np.float32)
     centroid = vectors.mean(axis=0)[None]
-    search.probe(
-        vectors[0], vectors, squares, False, centroid, np.ones(1, np.float32), np.array([0, 3]), order, codes, scales,
-        1, 1, 1, ids, scores,
-    )  # fmt: skip
+    parts = search.Partitions(vectors, centroid, np.array([0, 3]), order, codes, scales)
+    assert search.probe(vectors[0], parts, search.Effort(1, -np.inf, 1), 1, ids, scores) == (1, 1)
     assert (ids[0], scores[0]) == (2, 2 * width)
 
 
-@pytest.mark.parametrize("l2", [False, True])
-def test_nearest_centroids_and_sums_of_members(l2: bool) -> None:
+def test_a_search_ends_where_the_next_centroid_is_too_far() -> None:
+    vectors = np.repeat(np.diag([4.0, 2.0, 1.0]).astype(np.float32), 2, axis=0)
+    order, codes, scales = np.arange(6, dtype=np.int32), np.empty((6, 3), np.int8), np.empty(6, np.float32)
+    search.encode_int8(vectors, order, 0, 6, codes, scales)
+    parts = search.Partitions(vectors, vectors[::2].copy(), np.array([0, 2, 4, 6]), order, codes, scales)
+    ids, scores = np.empty(1, np.int32), np.empty(1, np.float32)
+    for reach, opened in ((0.6, 1), (0.4, 2), (0.2, 3), (-np.inf, 3)):
+        assert search.probe(np.ones(3, np.float32), parts, search.Effort(3, reach, 1), 1, ids, scores) == (1, opened)
+        assert (ids[0], scores[0]) == (0, 4)
+
+
+def test_nearest_centroids_and_sums_of_members() -> None:
     vectors, centroids = some(300), some(9, seed=1)
-    squares = (centroids**2).sum(axis=1)
     products = vectors @ centroids.T
     out = np.empty(300, np.int32)
     for first, last in ((0, 100), (100, 300)):
-        search.nearest(products, squares, l2, first, last, out)
-    np.testing.assert_array_equal(out, (2 * products - squares if l2 else products).argmax(axis=1))
+        search.nearest(products, first, last, out)
+    np.testing.assert_array_equal(out, products.argmax(axis=1))
     rows = np.arange(0, 300, 2)
     sums, counts = search.sum_members(vectors, rows, out[rows], 10)
     np.testing.assert_array_equal(counts, np.bincount(out[rows], minlength=10))
@@ -105,7 +109,7 @@ def test_rescore_leaves_out_what_was_not_found() -> None:
     vectors, queries = some(50), some(2, seed=1)
     found = np.array([[7, -1, 3, 9], [-1, -1, -1, -1]])
     ids, scores = np.empty((2, 4), np.int32), np.empty((2, 4), np.float32)
-    search.rescore(queries, vectors, False, found, 0, 2, 4, ids, scores)
+    search.rescore(queries, vectors, found, 0, 2, ids, scores)
     expected = sorted((7, 3, 9), key=lambda i: -float(vectors[i] @ queries[0]))
     assert ids.tolist() == [[*expected, -1], [-1, -1, -1, -1]]
     assert (scores[ids < 0] == -np.inf).all()

@@ -32,7 +32,9 @@ def margins(X: csr_array, weights: np.ndarray) -> np.ndarray:
 def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float) -> None:
     X, signs, norms = problem(1)
     signs = signs[:, :lanes].copy()
-    weights = solve.squared_hinge(X.indptr, X.indices, X.data, norms, signs, np.array([cost]), 1e-4, 400, 1.0, 0)[0]
+    weights = solve.squared_hinge(
+        solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.array([cost]), solve.Limits(1e-4, 400, 1.0), 0
+    )[0]
     slack = np.maximum(0, 1 - signs * margins(X, weights))
     pull = signs * slack  # (n, lanes)
     gradient = weights - 2 * cost * np.vstack([X.T @ pull, pull.sum(axis=0)])
@@ -43,16 +45,25 @@ def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float) -> None:
 def test_every_cost_of_several_is_solved(solver: Any) -> None:
     X, signs, norms = problem(4)
     costs = np.array([0.25, 0.5, 1.0])
-    together = solver(X.indptr, X.indices, X.data, norms, signs, costs, 1e-5, 400, 1.0, 0)
+    points, limits = solve.SolverRows(X.indptr, X.indices, X.data, norms), solve.Limits(1e-5, 400, 1.0)
+    together = solver(points, signs, costs, limits, 0)
     for c in range(3):
-        alone = solver(X.indptr, X.indices, X.data, norms, signs, costs[c : c + 1], 1e-5, 400, 1.0, 0)[0]
+        alone = solver(
+            solve.SolverRows(X.indptr, X.indices, X.data, norms),
+            signs,
+            costs[c : c + 1],
+            solve.Limits(1e-5, 400, 1.0),
+            0,
+        )[0]
         assert np.abs(together[c] - alone).max() < 2e-3 * np.abs(alone).max()
 
 
 @pytest.mark.parametrize("cost", [1.0, 10.0])
 def test_logistic_reaches_the_optimum(cost: float) -> None:
     X, signs, norms = problem(2)
-    weights = solve.logistic(X.indptr, X.indices, X.data, norms, signs, np.array([cost]), 1e-5, 400, 1.0, 0)[0]
+    weights = solve.logistic(
+        solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.array([cost]), solve.Limits(1e-5, 400, 1.0), 0
+    )[0]
     pull = signs / (1 + np.exp(signs * margins(X, weights)))
     gradient = weights - cost * np.vstack([X.T @ pull, pull.sum(axis=0)])
     assert np.abs(gradient).max() < 5e-3 * np.abs(weights).max()
@@ -64,7 +75,8 @@ def test_one_lockstep_pass_is_eight_plain_passes() -> None:
     order = np.random.default_rng(0).permutation(X.shape[0]).astype(np.int32)
     weights = np.zeros((X.shape[1] + 1, solve.LANES), np.float32)
     beta, gap = np.zeros(signs.shape, np.float32), np.zeros(solve.LANES, np.float32)
-    solve.lockstep_pass(X.indptr, X.indices, X.data, norms + damp, signs, damp, order, weights.reshape(-1), beta, gap)
+    points = solve.SolverRows(X.indptr, X.indices, X.data, norms + damp)
+    solve.lockstep_pass(points, signs, damp, order, weights.reshape(-1), beta, gap)
 
     dense = np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
     for lane in range(solve.LANES):
@@ -85,7 +97,9 @@ def test_lanes_without_a_problem_stay_at_zero(solver: Any) -> None:
     signs = np.zeros((20, solve.LANES), np.float32)
     signs[:, 0] = np.where(np.arange(20) % 2, 1, -1)
     norms = (X.multiply(X).sum(axis=1) + 1).astype(np.float32)
-    weights = solver(X.indptr, X.indices, X.data, norms, signs, np.ones(1), 0.1, 5, 1.0, 0)[0]
+    weights = solver(
+        solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.ones(1), solve.Limits(0.1, 5, 1.0), 0
+    )[0]
     assert (weights[:, 0] != 0).any()
     assert (weights[:, 1:] == 0).all()
 
@@ -93,8 +107,7 @@ def test_lanes_without_a_problem_stay_at_zero(solver: Any) -> None:
 def test_points_without_features_are_solved_by_the_bias() -> None:
     empty = csr_array((4, 1), dtype=np.float32)
     signs = np.tile(np.array([[1], [-1], [-1], [-1]], np.float32), solve.LANES)
-    weights = solve.squared_hinge(
-        empty.indptr, empty.indices, empty.data, np.ones(4, np.float32), signs, np.ones(1), 1e-4, 50, 1.0, 0
-    )[0]
+    points = solve.SolverRows(empty.indptr, empty.indices, empty.data, np.ones(4, np.float32))
+    weights = solve.squared_hinge(points, signs, np.ones(1), solve.Limits(1e-4, 50, 1.0), 0)[0]
     assert weights.shape == (1, solve.LANES)
     assert (weights < 0).all()

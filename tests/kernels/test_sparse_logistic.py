@@ -21,7 +21,7 @@ def case(seed: int) -> tuple[csr_array, np.ndarray, np.ndarray]:
 
 def solve(X: csr_array, signs: np.ndarray, costs: np.ndarray, tolerance: float = 1e-3) -> np.ndarray:
     columns = sparse_logistic.to_columns(X.indptr, X.indices, X.data, X.shape[1])
-    return sparse_logistic.solve(*columns, signs, costs, tolerance, 100, 50)
+    return sparse_logistic.solve(columns, signs, costs, tolerance, 100, 50)
 
 
 def gradient(X: csr_array, signs: np.ndarray, costs: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longtail.data.vocabulary import Cut, Terms, ascii_fold, encode, frozen, slots_for, unicode_fold
+from longtail.data.vocabulary import Terms, ascii_folding, encoded_block, slots_for, unicode_folding
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
+from longtail.kernels.text import TermShape
+from longtail.sparse import frozen
 
 WORDS = st.text("abcdefgß漢_0", min_size=1, max_size=20)
-NO_TABLE = (frozen(np.zeros(16, np.uint64)), frozen(np.zeros(0, np.uint8)), frozen(np.zeros(1, np.int64)))
+NO_TABLE = table.TermTable(
+    frozen(np.zeros(16, np.uint64)), frozen(np.zeros(0, np.uint8)), frozen(np.zeros(1, np.int64))
+)
 
 
 def pack(words: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -28,10 +32,10 @@ def unpack(blob: np.ndarray, offsets: np.ndarray, size: int) -> list[str]:
     return [blob[offsets[i] : offsets[i + 1]].tobytes().decode() for i in range(size)]
 
 
-def plain_terms(text: str, cut: Cut) -> Counter[str]:
+def plain_terms(text: str, shape: TermShape) -> Counter[str]:
     """The twin: terms of a text by regular expression."""
-    words = [word for word in re.findall(r"\w+", text.lower()) if len(word) >= cut.min_length]
-    sizes = range(cut.shortest, cut.longest + 1)
+    words = [word for word in re.findall(r"\w+", text.lower()) if len(word) >= shape.min_length]
+    sizes = range(shape.fewest, shape.most + 1)
     return Counter(" ".join(words[i : i + n]) for n in sizes for i in range(len(words) - n + 1))
 
 
@@ -58,13 +62,13 @@ def test_hash_stays_what_saved_models_rely_on() -> None:
 @settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.text("aAbB1_ ,éÉ漢\0", max_size=25) | st.text(max_size=12), min_size=1, max_size=6),
-    st.sampled_from([Cut(1, 1, 1), Cut(2, 1, 2), Cut(1, 2, 3)]),
+    st.sampled_from([TermShape(1, 1, 1), TermShape(2, 1, 2), TermShape(1, 2, 3)]),
 )
-def test_learn_and_match_equal_regular_expressions(texts: list[str], cut: Cut) -> None:
-    expected = [plain_terms(text, cut) for text in texts]
+def test_learn_and_match_equal_regular_expressions(texts: list[str], shape: TermShape) -> None:
+    expected = [plain_terms(text, shape) for text in texts]
     learnt = Terms()
-    indptr, ids, counts = learnt.count(texts, cut)
-    names = unpack(learnt.blob, learnt.offsets, learnt.size)
+    indptr, ids, counts = learnt.count(*encoded_block(texts), len(texts), shape)
+    names = unpack(learnt.table.blob, learnt.table.offsets, learnt.size)
     assert len(set(names)) == learnt.size
     for row, terms in enumerate(expected):
         part = slice(indptr[row], indptr[row + 1])
@@ -75,10 +79,10 @@ def test_learn_and_match_equal_regular_expressions(texts: list[str], cut: Cut) -
     assert dict(zip(names, learnt.document_frequency.tolist(), strict=False)) == in_texts
 
     # Every other term known: the others are skipped.
-    blob, offsets = table.take_terms(learnt.blob, learnt.offsets, np.arange(0, learnt.size, 2))
-    held = (frozen(slots_for(blob, offsets, offsets.size - 1)), frozen(blob), frozen(offsets))
-    block, fold = encode(texts)
-    indptr, ids, counts = kernels.match_block(block, len(texts), ascii_fold(), fold, *cut, 0, *held)
+    blob, offsets = table.take_terms(learnt.table.blob, learnt.table.offsets, np.arange(0, learnt.size, 2))
+    held = table.TermTable(frozen(slots_for(blob, offsets, offsets.size - 1)), frozen(blob), frozen(offsets))
+    block, fold = encoded_block(texts)
+    indptr, ids, counts = kernels.match_block(block, len(texts), fold, shape, 0, held)
     for row, terms in enumerate(expected):
         part = slice(indptr[row], indptr[row + 1])
         found = {names[2 * i]: n for i, n in zip(ids[part], counts[part], strict=True)}
@@ -86,7 +90,7 @@ def test_learn_and_match_equal_regular_expressions(texts: list[str], cut: Cut) -
 
     # No table: ids are hashes, of which 2**31 - 1 leave no chance of a collision here.
     bins = 2**31 - 1
-    indptr, ids, counts = kernels.match_block(block, len(texts), ascii_fold(), fold, *cut, bins, *NO_TABLE)
+    indptr, ids, counts = kernels.match_block(block, len(texts), fold, shape, bins, NO_TABLE)
     for row, terms in enumerate(expected):
         part = slice(indptr[row], indptr[row + 1])
         found = dict(zip(ids[part].tolist(), counts[part].tolist(), strict=True))
@@ -97,9 +101,9 @@ def test_fold_tables_hold_every_character() -> None:
     codes = [code for code in range(0x110000) if code not in (ord("Σ"), ord("İ"))]
     lower = [chr(code).lower() for code in codes]
     expected = [ord(c) if c.isalnum() or c == "_" else 0 for c in lower]
-    np.testing.assert_array_equal(unicode_fold()[codes], expected)
-    np.testing.assert_array_equal(ascii_fold()[:128], unicode_fold()[:128])
-    assert not ascii_fold()[128:].any()
+    np.testing.assert_array_equal(unicode_folding().unicode[codes], expected)
+    np.testing.assert_array_equal(ascii_folding().ascii[:128], unicode_folding().unicode[:128])
+    assert not ascii_folding().ascii[128:].any()
 
 
 @settings(max_examples=100, deadline=None)
@@ -114,18 +118,18 @@ def test_sort_is_by_code_points(words: list[str]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(WORDS, max_size=40), min_size=1, max_size=4))
 def test_merged_tables_hold_each_term_once(lists: list[list[str]]) -> None:
-    cut = Cut(1, 1, 1)
+    shape = TermShape(1, 1, 1)
     merged, places = Terms(), []
     parts = []
     for words in lists:
         part = Terms()
-        part.count([" ".join(words)], cut)
+        part.count(*encoded_block([" ".join(words)]), 1, shape)
         parts.append(part)
         places.append(merged.merge(part))
-    names = unpack(merged.blob, merged.offsets, merged.size)
+    names = unpack(merged.table.blob, merged.table.offsets, merged.size)
     assert sorted(names) == sorted({word for words in lists for word in words})
     for part, ids in zip(parts, places, strict=True):
-        assert [names[i] for i in ids] == unpack(part.blob, part.offsets, part.size)
+        assert [names[i] for i in ids] == unpack(part.table.blob, part.table.offsets, part.size)
     totals = Counter(word for words in lists for word in words)
     assert dict(zip(names, merged.term_frequency.tolist(), strict=False)) == totals
 
@@ -135,12 +139,13 @@ def test_terms_of_equal_hash_are_told_apart() -> None:
     blob, offsets = pack(["fox", "dog", "dogs"])
     ends, slots = offsets.astype(np.uint64), np.zeros(8, np.uint64)
     h = np.uint64(0xABCDEF0000000003)
+    terms = table.TermTable(slots, blob, offsets)
     for term in range(3):
-        at = table.find_slot(slots, blob, offsets, blob, *ends[term : term + 2], h)
+        at = table.find_slot(terms, blob, *ends[term : term + 2], h)
         assert slots[at] == 0
         slots[at] = (h & table.HIGH) | np.uint64(term + 1)
     for term in range(3):
-        at = table.find_slot(slots, blob, offsets, blob, *ends[term : term + 2], h)
+        at = table.find_slot(terms, blob, *ends[term : term + 2], h)
         assert int(slots[at] & table.LOW) == term + 1
 
 
@@ -167,11 +172,13 @@ def test_weigh_equals_plain_numpy(data: st.DataObject, with_idf: bool, sublinear
     lengths = np.linalg.norm(dense, axis=1, keepdims=True)
     dense /= np.where(lengths > 0, lengths, 1)
 
-    sizes = kernels.kept(indptr, ids, columns)
+    block = kernels.Counted(indptr, ids, counts)
+    sizes = kernels.entries_with_column(block, columns)
     np.testing.assert_array_equal(sizes, (dense > 0).sum(axis=1))
     out_indptr = np.cumsum([0, *sizes])
     indices, values = np.empty(sizes.sum(), np.int32), np.empty(sizes.sum(), np.float32)
-    kernels.weigh(indptr, ids, counts, columns, frozen(idf), sublinear, out_indptr, indices, values)
+    rows_out = kernels.WeightedRows(out_indptr, indices, values)
+    kernels.weight_rows(block, columns, frozen(idf), sublinear, rows_out)
     where = np.nonzero(dense)
     np.testing.assert_array_equal(indices, where[1])
     np.testing.assert_allclose(values, dense[where], rtol=1e-6)

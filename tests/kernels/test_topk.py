@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from longtail.kernels.topk import csr_top_k, csr_top_k_serial, fill_places, top_k_pairs, top_k_row
+from longtail.kernels.topk import csr_top_k_serial, fill_places, top_k_pairs, top_k_row
 
 # Few distinct values, so that ties are the rule and not the exception.
 VALUES = st.one_of(st.integers(-2, 2).map(float), st.floats(-1e6, 1e6, width=32), st.just(-np.inf))
@@ -70,7 +70,7 @@ def test_row_is_callable_from_another_kernel() -> None:
     np.testing.assert_array_equal(rows(scores, 7), np.argsort(-scores, axis=1)[:, :7])
 
 
-@pytest.mark.parametrize("kernel", [csr_top_k, csr_top_k_serial])
+@pytest.mark.parametrize("kernel", [csr_top_k_serial])
 @pytest.mark.parametrize("k", [0, 1, 3, 50])
 def test_csr_rows(kernel: Callable, k: int) -> None:
     rng = np.random.default_rng(k)
@@ -88,7 +88,7 @@ def test_csr_rows(kernel: Callable, k: int) -> None:
         np.testing.assert_array_equal(got_data[got], data[part][expected])
 
 
-@pytest.mark.parametrize("kernel", [csr_top_k, csr_top_k_serial])
+@pytest.mark.parametrize("kernel", [csr_top_k_serial])
 def test_csr_without_rows(kernel: Callable) -> None:
     indptr, indices, data = kernel(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), 5)
     assert indptr.tolist() == [0]

@@ -23,10 +23,10 @@ def below(random: int, n: int) -> int:
     return ((random >> 32) * n) >> 32
 
 
-def tables_of(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    keep, other = np.empty(len(data), np.float32), np.empty(len(data), np.int32)
-    kernels.alias(indptr, indices, data, 0, len(indptr) - 1, keep, other)
-    return keep, other
+def edges_of(indptr: np.ndarray, indices: np.ndarray, data: np.ndarray) -> kernels.Edges:
+    edges = kernels.Edges(indptr, indices, np.empty(len(data), np.float32), np.empty(len(data), np.int32), False)
+    kernels.fill_alias_tables(edges, data, 0, len(indptr) - 1)
+    return edges
 
 
 def test_alias_tables_hold_the_shares_of_weights() -> None:
@@ -35,7 +35,7 @@ def test_alias_tables_hold_the_shares_of_weights() -> None:
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     indices = np.concatenate([rng.permutation(50)[:n] for n in sizes]).astype(np.int32)
     data = rng.exponential(size=len(indices)).astype(np.float32) ** 3
-    keep, other = tables_of(indptr, indices, data)
+    _, _, keep, other, _ = edges_of(indptr, indices, data)
     assert ((keep >= 0) & (keep <= 1)).all()
     for lo, hi in pairwise(indptr):
         chance = np.zeros(50)
@@ -49,11 +49,11 @@ def test_alias_tables_hold_the_shares_of_weights() -> None:
 
 def test_a_walk_is_drawn_from_its_seed_and_number() -> None:
     indptr, indices = np.array([0, 2, 3, 5, 5]), np.array([1, 2, 0, 0, 3], np.int32)
-    keep, other = tables_of(indptr, indices, np.array([1, 3, 1, 2, 1], np.float32))
+    edges = edges_of(indptr, indices, np.array([1, 3, 1, 2, 1], np.float32))
     starts = np.array([0, 2, 1, 3], np.int32)
     for even in (False, True):
         out = np.empty((4, 6), np.int32)
-        kernels.walk(indptr, indices, keep, other, even, starts, 77, 0, 4, out)
+        kernels.walk(edges._replace(even=even), starts, 77, 0, 4, out)
         for w, start in enumerate(starts):
             state, node, expected = scramble(77 + (w + 1) * STEP), int(start), [int(start)]
             while len(expected) < 6:
@@ -64,8 +64,8 @@ def test_a_walk_is_drawn_from_its_seed_and_number() -> None:
                 state = (state + STEP) & MASK
                 random = scramble(state)
                 at = lo + below(random, hi - lo)
-                own = even or (random & 0xFFFFFF) * 2.0**-24 < keep[at]
-                node = int(indices[at] if own else other[at])
+                own = even or (random & 0xFFFFFF) * 2.0**-24 < edges.keep[at]
+                node = int(indices[at] if own else edges.other[at])
                 expected.append(node)
             assert out[w].tolist() == expected
 
@@ -77,7 +77,7 @@ def test_skip_gram_steps_as_numpy_does() -> None:
     contexts = rng.standard_normal((5, 7)).astype(np.float32)
     draws = np.array([0, 1, 1, 2, 3, 4], np.int32)
     V, C = vectors.astype(np.float64), contexts.astype(np.float64)
-    kernels.skip_gram(walks, 3, draws, 2, vectors, contexts, 9, 0.1, 3.0, 10.0)
+    kernels.skip_gram(walks, 3, 2, kernels.Space(vectors, contexts, draws), kernels.Pace(0.1, 3.0, 10.0), 9)
 
     state = scramble(9)
     for w, walk in enumerate(walks.tolist()):

@@ -1,13 +1,14 @@
-"""Kernel that chooses points to hold out of training."""
+"""Kernel that chooses points to hold out of training without taking any label's last training point."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from longtail.kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)
-def hold_out(indptr: np.ndarray, labels: np.ndarray, n_labels: int, order: np.ndarray, quota: int) -> np.ndarray:
+def mark_spare_rows(indptr: np.ndarray, labels: np.ndarray, n_labels: int, order: np.ndarray, quota: int) -> np.ndarray:
     """Mark up to ``quota`` rows, tried in the given order, such that every label keeps an unmarked row.
 
     Parameters
@@ -19,25 +20,25 @@ def hold_out(indptr: np.ndarray, labels: np.ndarray, n_labels: int, order: np.nd
     order : array, shape (N,)
         The rows in the order in which they are tried.
     quota : int
-        Most rows to mark.
+        Largest number of rows to mark.
 
     Returns
     -------
     held : bool array, shape (N,)
     """
-    left = np.zeros(n_labels, np.int64)  # unmarked rows of each label
+    left = np.zeros(n_labels, np.int64)  # unmarked rows per label
     for label in labels:
         left[label] += 1
     held = np.zeros(indptr.size - 1, np.bool_)
     for row in order:
         if quota <= 0:
             break
-        free = True
+        spare = True
         for i in range(indptr[row], indptr[row + 1]):
             if left[labels[i]] < 2:
-                free = False
+                spare = False
                 break
-        if free:
+        if spare:
             for i in range(indptr[row], indptr[row + 1]):
                 left[labels[i]] -= 1
             held[row] = True

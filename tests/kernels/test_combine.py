@@ -1,11 +1,15 @@
-"""Kernels from shortlists to rankings, against plain NumPy."""
+"""Kernels from candidate lists to rankings, against plain NumPy."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from longtail.kernels import shortlist as kernels
-from longtail.labels.chances import Chances
+from longtail.combine.boosted_trees import BoostedTrees, no_trees
+from longtail.kernels import combine as kernels
+from longtail.kernels import decaf, listed
+from longtail.kernels.combine import Lists, Pairs, TopLabels, Weights
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.oblivious_trees import ObliviousTrees
 
 N, L, K, DIM = 7, 30, 6, 5
 
@@ -22,7 +26,7 @@ def test_expand() -> None:
     found = np.array([rng.choice(K, 3, replace=False) for _ in range(N)], np.int32)
     found[2, 1:] = -1
     out = np.empty((N, 12), np.int32)
-    kernels.expand(found, ptr, order, 0, N, out)
+    decaf.expand_clusters(found, ptr, order, 0, N, out)
     for i in range(N):
         expected = [label for m in found[i] if m >= 0 for label in order[ptr[m] : ptr[m + 1]]][:12]
         assert out[i].tolist() == expected + [-1] * (12 - len(expected))
@@ -37,7 +41,7 @@ def test_encode() -> None:
     ptr = np.concatenate([[0], np.cumsum((dense > 0).sum(axis=1))]).astype(np.int32)
     idx = np.nonzero(dense)[1].astype(np.int32)
     out = np.empty((N, DIM + 1), np.float32)
-    kernels.encode(ptr, idx, dense[dense > 0], tokens, R, gate, 0, N, out)
+    decaf.encode_documents(SparseRows(ptr, idx, dense[dense > 0]), decaf.DocumentBlock(tokens, R, gate), 0, N, out)
     v = dense / np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12) @ tokens
     expected = np.maximum(np.maximum(v, 0) @ R + gate * v, 0)
     np.testing.assert_allclose(out, np.column_stack([expected, np.ones(N)]), atol=1e-5)
@@ -52,32 +56,32 @@ def two_views(rng: np.random.Generator) -> tuple[list[list[np.ndarray]], np.ndar
     return views, starts, np.concatenate([row for view in views for row in view]).astype(np.int32)
 
 
+def as_lists(starts: np.ndarray, labels: np.ndarray) -> Lists:
+    n = starts.shape[1] - 1
+    return Lists(starts, labels, np.full(len(labels), 0.5, np.float32), np.ones((len(starts), n), np.float32))
+
+
 def test_unite() -> None:
     rng = np.random.default_rng(1)
     own = np.array([rng.choice(L, 6, replace=False) for _ in range(N)], np.int32)
-    own[3, 4:] = -1
-    place = rng.permutation(L).astype(np.int32)
-    place[:5] = -1
+    own[3, 2] = -1
     views, starts, idx = two_views(rng)
     out, where = np.empty((N, 20), np.int32), np.empty(len(idx), np.int32)
-    kernels.unite(own, starts, idx, place, 0, N, out, where)
+    kernels.unite(own, as_lists(starts, idx), 0, N, out, where)
     for i in range(N):
         expected = [label for label in own[i] if label >= 0]
         for view in views:
-            for label in place[view[i]]:
-                if label >= 0 and label not in expected:
-                    expected.append(label)
+            expected += [label for label in view[i] if label not in expected]
         assert out[i].tolist() == expected + [-1] * (20 - len(expected))
         for v, view in enumerate(views):
             at = where[starts[v, i] : starts[v, i + 1]]
-            assert [expected[a] if a >= 0 else -1 for a in at] == place[view[i]].tolist()
+            assert [expected[a] for a in at] == view[i].tolist()
 
 
 def test_unite_finds_its_way_among_labels_of_one_slot() -> None:
     idx = np.arange(0, 64 * 4096, 4096, dtype=np.int32)
     out, where = np.empty((1, 64), np.int32), np.empty(64, np.int32)
-    place = np.arange(64 * 4096, dtype=np.int32)
-    kernels.unite(np.empty((1, 0), np.int32), np.array([[0, 64]]), idx, place, 0, 1, out, where)
+    kernels.unite(np.empty((1, 0), np.int32), as_lists(np.array([[0, 64]]), idx), 0, 1, out, where)
     assert out[0].tolist() == idx.tolist()
     assert where.tolist() == list(range(64))
 
@@ -88,12 +92,12 @@ def test_scores_with_and_without_clusters() -> None:
     lists = rng.integers(-1, L, (N, 8)).astype(np.int32)
     cluster_of = rng.integers(K, size=L).astype(np.int32)
     out = np.empty(lists.shape, np.float32)
-    kernels.score(x, W, lists, 0, N, out)
-    expected = np.where(lists >= 0, np.take_along_axis(x @ W.T, lists.clip(0), axis=1), -np.inf)
+    listed.score_lists(x, W, lists, 0, N, out)
+    expected = np.where(lists >= 0, np.take_along_axis(x @ W.T, lists.clip(0), axis=1), kernels.FLOOR)
     np.testing.assert_allclose(out, expected, atol=1e-5)
-    kernels.weigh_by_clusters(x, H, cluster_of, lists, 0, N, out)
+    decaf.weigh_by_clusters(x, H, cluster_of, lists, 0, N, out)
     near = np.take_along_axis(x @ H.T, cluster_of[lists.clip(0)], axis=1)
-    np.testing.assert_allclose(sigmoid(out), np.where(lists >= 0, sigmoid(expected) * sigmoid(near), 0), atol=1e-6)
+    np.testing.assert_allclose(sigmoid(out), np.where(lists >= 0, sigmoid(expected) * sigmoid(near), 0), atol=1e-5)
 
 
 def test_an_ensemble_has_the_mean_chance() -> None:
@@ -101,9 +105,9 @@ def test_an_ensemble_has_the_mean_chance() -> None:
     each = rng.standard_normal((3, N, 4)).astype(np.float32)
     total = np.zeros((N, 4))
     for scores in each:
-        kernels.add_chances(scores, 0, N, total)
+        decaf.add_probabilities(scores, 0, N, total)
     out = np.empty((N, 4), np.float32)
-    kernels.mean_log_odds(total, 3, 0, N, out)
+    decaf.mean_log_odds(total, 3, 0, N, out)
     np.testing.assert_allclose(sigmoid(out), sigmoid(each).mean(axis=0), rtol=1e-5)
 
 
@@ -114,63 +118,66 @@ def test_features_and_rank() -> None:
     views, starts, idx = two_views(rng)
     val = rng.random(len(idx)).astype(np.float32) * np.float32(0.98) + np.float32(0.01)
     val[0] = 1e-20  # below the floor
-    lists, where = np.empty((N, 23), np.int32), np.empty(len(idx), np.int32)
-    kernels.unite(own, starts, idx, np.arange(L, dtype=np.int32), 0, N, lists, where)
-    neural = rng.standard_normal(lists.shape).astype(np.float32)
-    weight, sure = rng.random(L).astype(np.float32), rng.random((2, N)).astype(np.float32)
-    new, ids = rng.random(L) < 0.2, rng.permutation(L).astype(np.int32)
+    certainty = rng.random((2, N)).astype(np.float32)
+    lists = Lists(starts, idx, val, certainty)
+    labels, where = np.empty((N, 23), np.int32), np.empty(len(idx), np.int32)
+    kernels.unite(own, lists, 0, N, labels, where)
+    odds = rng.standard_normal((2, *labels.shape)).astype(np.float32)
+    likeness = rng.random((*labels.shape, 2)).astype(np.float32)
+    pairs = Pairs(labels, odds, likeness, lists, where)
+    frequency, unseen = rng.random(L).astype(np.float32), rng.random(L) < 0.2
 
     def plain(i: int, a: int, label: int) -> list[float]:
-        s, f = neural[i, a], weight[label]
-        row = [1, s, f, s * f, sigmoid(s)]
+        f = frequency[label]
+        row = [1, f]
+        for m in range(2):
+            row += [odds[m, i, a], odds[m, i, a] * f, sigmoid(odds[m, i, a])]
         for v, view in enumerate(views):
             at = np.flatnonzero(view[i] == label)
             chance = val[starts[v, i] + at[0]] if len(at) else 0.0
-            odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(at) else float(kernels.FLOOR)
-            listed, certain = float(len(at)), sure[v, i]
-            row += [odds, listed, odds * f, certain, odds * certain, listed * certain, chance]
-        return row
+            own_odds = max(np.log(chance / (1 - chance)), float(kernels.FLOOR)) if len(at) else float(kernels.FLOOR)
+            found, certain = float(len(at)), certainty[v, i]
+            row += [own_odds, found, own_odds * f, certain, own_odds * certain, found * certain, chance]
+        return [*row, *likeness[i, a]]
 
-    rows = np.empty((*lists.shape, kernels.OWN + 2 * kernels.OF_A_VIEW), np.float32)
-    kernels.features(lists, neural, weight, starts, val, where, sure, 0, N, rows)
-    weights, alone = rng.standard_normal((2, rows.shape[2]))
-    some = rows[lists >= 0]
-    trees = Chances.fit(some, some[:, 1] > 0.5, 3)
-    forests = {False: Chances.fit(some[:0], np.zeros(0, bool)), True: trees}
-    for grown, forest in forests.items():
-        parts = float(forest.bias[0]), forest.features, forest.edges, forest.values, 0.8
-        labels, chances, counts = np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32)
-        kernels.rank(
-            lists, neural, weight, starts, val, where, sure, new, weights, alone, *parts, ids, 6, 0, N,
-            labels, chances, counts,
-        )  # fmt: skip
+    width = kernels.OF_ALL + 2 * kernels.OF_SCORER + 2 * kernels.OF_LISTER + 2
+    rows = np.empty((*labels.shape, width), np.float32)
+    kernels.features(pairs, frequency, 0, N, rows)
+    seen_weights, unseen_weights = rng.standard_normal((2, width))
+    some = rows[labels >= 0]
+    trees = BoostedTrees.fit(some, some[:, 2] > 0.5, 3, 0.15)
+    for grown, forest in ((False, no_trees()), (True, trees)):
+        weights = Weights(seen_weights, unseen_weights, 0.8, forest.packed())
+        best = TopLabels(np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32))
+        kernels.rank(pairs, frequency, unseen, weights, 0, N, best)
         for i in range(N):
             expected = {}
-            for a, label in enumerate(lists[i]):
+            for a, label in enumerate(labels[i]):
                 if label < 0:
                     assert not rows[i, a].any()
                     continue
                 row = plain(i, a, label)
                 np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
-                odds = float(np.dot(alone if new[label] else weights, row))
-                if grown and not new[label]:
-                    odds = 0.2 * odds + 0.8 * trees.log_odds(rows[i, a : a + 1])[0]
-                expected[ids[label]] = odds
+                value = float(np.dot(unseen_weights if unseen[label] else seen_weights, row))
+                if grown and not unseen[label]:
+                    value = 0.2 * value + 0.8 * trees.log_odds(rows[i, a : a + 1])[0]
+                expected[label] = value
             order = sorted(expected, key=lambda label: -expected[label])[:6]
-            assert labels[i, : counts[i]].tolist() == order
+            assert best.labels[i, : best.counts[i]].tolist() == order
             wanted = sigmoid([expected[label] for label in order])
-            np.testing.assert_allclose(chances[i, : counts[i]], wanted, rtol=1e-3)
+            np.testing.assert_allclose(best.scores[i, : best.counts[i]], wanted, rtol=1e-3)
 
 
-def test_trees_judge_the_labels_that_lead_alone() -> None:
-    n = kernels.JUDGED + 10
-    lists, neural = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
-    nothing = np.empty((0, 2), np.int64), np.empty(0, np.float32), np.empty(0, np.int32), np.empty((0, 1), np.float32)
-    weights = np.array([0, 1.0, 0, 0, 0])
-    # One question: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
-    tree = 0.0, np.array([[1]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]), 0.5
+def test_trees_rerank_the_leading_labels_only() -> None:
+    n = kernels.RERANKED + 10
+    labels, odds = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
+    nothing = as_lists(np.empty((0, 2), np.int64), np.empty(0, np.int32))
+    pairs = Pairs(labels, odds[None], np.empty((1, n, 0), np.float32), nothing, np.empty(0, np.int32))
+    own = np.array([0, 0, 1.0, 0, 0])
+    # One comparison: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
+    tree = ObliviousTrees(0.0, np.array([[2]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]))
     for k in (3, n):
-        out = np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32)
-        flat = np.zeros(n, np.float32), *nothing, np.zeros(n, bool), weights, weights
-        kernels.rank(lists, neural, *flat, *tree, lists[0], k, 0, 1, *out)
-        assert out[0][0, 0] == (0 if k == 3 else np.flatnonzero(neural[0] <= -0.9)[0])
+        best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32))
+        flat = np.zeros(n, np.float32), np.zeros(n, bool)
+        kernels.rank(pairs, *flat, Weights(own, own, 0.5, tree), 0, 1, best)
+        assert best.labels[0, 0] == (0 if k == 3 else np.flatnonzero(odds[0] <= -0.9)[0])

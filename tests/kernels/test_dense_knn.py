@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from longtail.kernels import vote as kernels
+from longtail.kernels import dense_knn as kernels
+from longtail.kernels.encode import SparseRows
 
 
 @pytest.mark.parametrize("relu", [True, False])
@@ -18,7 +19,8 @@ def test_embed(relu: bool) -> None:
     W1, b1 = rng.standard_normal((12, 9), np.float32), rng.standard_normal(9, np.float32)
     W2, b2 = rng.standard_normal((9, 5), np.float32), rng.standard_normal(5, np.float32)
     out = np.full((20, 8), 7, np.float32)
-    kernels.embed(X.indptr, X.indices, X.data, W1, b1, W2, b2, relu, np.float32(0.5), 0, 20, 2, out)
+    layers = kernels.Layers(W1, b1, W2, b2, relu, np.float32(0.5))
+    kernels.embed_rows(SparseRows(X.indptr, X.indices, X.data), layers, 2, 0, 20, out)
     dense = X.toarray()
     dense /= np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12)
     h = dense @ W1 + b1
@@ -30,10 +32,9 @@ def test_embed(relu: bool) -> None:
 def test_embed_of_nothing_is_nothing() -> None:
     out = np.ones((1, 2), np.float32)
     none = np.zeros(2, np.float32)
-    kernels.embed(
-        np.zeros(2, np.int32), np.empty(0, np.int32), np.empty(0, np.float32), np.ones((3, 2), np.float32), none,
-        np.ones((2, 2), np.float32), none, True, np.float32(1), 0, 1, 0, out,
-    )  # fmt: skip
+    x = SparseRows(np.zeros(2, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+    layers = kernels.Layers(np.ones((3, 2), np.float32), none, np.ones((2, 2), np.float32), none, True, np.float32(1))
+    kernels.embed_rows(x, layers, 0, 0, 1, out)
     assert (out == 0).all()
 
 
@@ -49,10 +50,10 @@ def test_vote(sharpness: float, n_used: int, label_weight: float) -> None:
     nearness[2, 3:] = -np.inf
     points, vectors = rng.standard_normal((6, 3), np.float32), rng.standard_normal((10, 3), np.float32)
     labels, scores, counts = np.zeros((6, 4), np.int32), np.zeros((6, 4), np.float32), np.zeros(6, np.int64)
-    kernels.vote(
-        ids, nearness, np.float32(sharpness), Y.indptr, Y.indices, points, vectors, np.float32(label_weight), n_used, 4,
-        0, 6, labels, scores, counts,
-    )  # fmt: skip
+    voters = kernels.LabelledPoints(Y.indptr, Y.indices, vectors)
+    rule = kernels.VoteRule(n_used, np.float32(sharpness), np.float32(label_weight))
+    top = kernels.TopLabels(labels, scores, counts)
+    kernels.vote_nearest(kernels.Nearest(ids, nearness), points, voters, rule, 0, 6, top)
     dense = Y.toarray()
     for i in range(6):
         use = [a for a in range(min(8, n_used)) if ids[i, a] >= 0]
@@ -80,8 +81,8 @@ def test_cosines_of_features_are_added() -> None:
     length = np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
     cosines = X / length @ P.T
     was = [(i[i >= 0], n[i >= 0]) for i, n in zip(ids.copy(), nearness.copy(), strict=True)]
-    A, B = csr_array(X), csr_array(P)
-    kernels.add_feature_cosines(ids, nearness, A.indptr, A.indices, A.data, B.indptr, B.indices, B.data, 12, 0.7, 0, 5)
+    x, points = (SparseRows(m.indptr, m.indices, m.data) for m in (csr_array(X), csr_array(P)))
+    kernels.add_feature_cosines(kernels.Nearest(ids, nearness), x, points, 12, 0.7, 0, 5)
     for i, (known, near) in enumerate(was):
         expected = near + 0.7 * cosines[i, known]
         order = np.argsort(-expected, kind="stable")

@@ -1,19 +1,57 @@
-"""Votes of a point's nearest neighbours among sparse points, by an inverted index: features to the points with them.
+"""Votes of the nearest sparse points, found by an inverted index from features to the points that have them.
 
 Serial, free of the interpreter lock, over a range of rows: see :mod:`longtail.kernels.pool`.
 """
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import NamedTuple
 
+import numpy as np
+
+from longtail.kernels.compiling import njit
 from longtail.kernels.topk import _sift_down, top_k_pairs
+
+
+class InvertedIndex(NamedTuple):
+    """Stored points by feature, and their labels."""
+
+    ptr: np.ndarray  # (D + 1,) where the points of each feature begin
+    rows: np.ndarray  # numbers of points, ascending per feature
+    values: np.ndarray
+    label_ptr: np.ndarray  # (n + 1,) where the labels of each point begin
+    labels: np.ndarray
+
+
+class VoteSettings(NamedTuple):
+    """How neighbours are found and vote."""
+
+    n_neighbors: int
+    n_terms: int  # features of a query that take part at most, those of largest magnitude
+    budget: int  # stored points met by way of its features, after which the most frequent ones are left out
+    most_labels: int  # largest number of labels of a stored point
+    shared: bool  # score by share of the votes, or by the highest similarity
+
+
+class VoteScratch(NamedTuple):
+    """Zeros that are zeros again at the end."""
+
+    near: np.ndarray  # one per stored point
+    total: np.ndarray  # one per label
+
+
+class Votes(NamedTuple):
+    """Where the results of each row go."""
+
+    labels: np.ndarray  # (N, k)
+    scores: np.ndarray  # (N, k)
+    counts: np.ndarray  # (N,)
+    top: np.ndarray  # (N,) the highest similarity
 
 
 @njit(cache=True, nogil=True)
 def heaviest(indptr, indices, data, n_terms):
-    """Rows scaled to length 1 and cut to their `n_terms` entries of largest magnitude, in the order they had."""
+    """Return rows scaled to length 1 and cut to their `n_terms` entries of largest magnitude, in the order they had."""
     n = indptr.shape[0] - 1
     out_ptr = np.zeros(n + 1, np.int64)
     for i in range(n):
@@ -47,12 +85,14 @@ def heaviest(indptr, indices, data, n_terms):
 
 
 @njit(cache=True, nogil=True)
-def _terms(idx, val, begin, end, post_ptr, n_terms, budget, terms, weights):
-    """The features of a point to compare it by, those of the fewest stored points first; returns how many.
+def _query_terms(points, i, post_ptr, settings, terms, weights):
+    """Choose the features of point i to compare it by, those of the fewest stored points first; returns their number.
 
-    Of the `n_terms` of largest magnitude; the most frequent of these are left out once the points with the others are
-    `budget` in number: they say least, and cost most. Weights are those of the point scaled to length 1.
+    They are the `n_terms` of largest magnitude; the most frequent of these are left out once the points with the others
+    reach the budget: they say least and cost most. Weights are those of the point scaled to length 1.
     """
+    idx, val, begin, end = points.idx, points.val, points.ptr[i], points.ptr[i + 1]
+    n_terms, budget = settings.n_terms, settings.budget
     square = 0.0
     n = 0
     for p in range(begin, end):
@@ -85,27 +125,26 @@ def _terms(idx, val, begin, end, post_ptr, n_terms, budget, terms, weights):
 
 
 @njit(cache=True, nogil=True)
-def vote(
-    ptr, idx, val, n_terms, budget, post_ptr, post_row, post_val, y_ptr, y_idx, most, n_neighbours, shared, k, near,
-    total, first, last, out_labels, out_shares, out_n, out_top,
-):  # fmt: skip
-    """The k labels with most votes of the neighbours of rows first..last.
+def vote(points, stored, settings, scratch, first, last, out):
+    """Write the labels with most votes of the neighbours of rows first..last.
 
-    Neighbours are the `n_neighbours` points of highest similarity above zero. With `shared`, each votes for its labels
+    Neighbours are the `n_neighbors` points of highest similarity above zero. With `shared`, each votes for its labels
     with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
-    a neighbour that has it. `out_top` gets the highest similarity. `most` is the largest number of labels that a stored
-    point has. `n_terms` and `budget` limit the features that take part.
-    near : scratch of zeros, one a stored point. total : scratch of zeros, one a label. Both are zeros again at the end.
+    a neighbour that has it.
     """
-    terms = np.empty(n_terms, np.int32)
-    weights = np.empty(n_terms, np.float32)
-    rows = np.empty(n_neighbours, np.int32)
-    sims = np.empty(n_neighbours, np.float32)
-    labels = np.empty(most * n_neighbours, np.int32)
-    votes = np.empty(most * n_neighbours, np.float32)
-    touched = np.empty(budget, np.int32)
+    post_ptr, post_row, post_val = stored.ptr, stored.rows, stored.values
+    y_ptr, y_idx = stored.label_ptr, stored.labels
+    near, total, shared = scratch.near, scratch.total, settings.shared
+    n_neighbors, most, k = settings.n_neighbors, settings.most_labels, out.labels.shape[1]
+    terms = np.empty(settings.n_terms, np.int32)
+    weights = np.empty(settings.n_terms, np.float32)
+    rows = np.empty(n_neighbors, np.int32)
+    sims = np.empty(n_neighbors, np.float32)
+    labels = np.empty(most * n_neighbors, np.int32)
+    votes = np.empty(most * n_neighbors, np.float32)
+    touched = np.empty(settings.budget, np.int32)
     for i in range(first, last):
-        n = _terms(idx, val, ptr[i], ptr[i + 1], post_ptr, n_terms, budget, terms, weights)
+        n = _query_terms(points, i, post_ptr, settings, terms, weights)
         met = 0
         for a in range(n):
             met += post_ptr[terms[a] + 1] - post_ptr[terms[a]]
@@ -128,7 +167,7 @@ def vote(
             near[row] = 0.0
             if s <= 0.0 or s < floor:
                 continue
-            if size < n_neighbours:
+            if size < n_neighbors:
                 at = size
                 size += 1
                 while at > 0:
@@ -138,7 +177,7 @@ def vote(
                     rows[at], sims[at] = rows[up], sims[up]
                     at = up
                 rows[at], sims[at] = row, s
-                if size == n_neighbours:
+                if size == n_neighbors:
                     floor = sims[0]
             elif s > floor or row < rows[0]:
                 rows[0], sims[0] = row, s
@@ -158,10 +197,10 @@ def vote(
                     labels[n] = label
                     n += 1
                 total[label] = total[label] + v if shared else max(total[label], v)
-        if not shared:
+        if not shared or not sum_all > 0:  # squares of tiny similarities are 0
             sum_all = np.float32(1.0)
         for a in range(n):
             votes[a] = total[labels[a]] / sum_all
             total[labels[a]] = 0.0
-        out_top[i] = top
-        out_n[i] = top_k_pairs(labels[:n], votes[:n], k, out_labels[i], out_shares[i])
+        out.top[i] = top
+        out.counts[i] = top_k_pairs(labels[:n], votes[:n], k, out.labels[i], out.scores[i])

@@ -1,0 +1,226 @@
+"""Candidate lists to one ranking: their union, the features of each (point, label) pair, its probability, the k best.
+
+Lists are rows of label numbers, -1 after the last. All kernels are serial, release the interpreter lock and take a
+range of rows: see :mod:`longtail.kernels.pool`. The result of a row does not depend on the rows beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from longtail.kernels.compiling import njit
+from longtail.kernels.oblivious_trees import ObliviousTrees, add_trees
+from longtail.kernels.topk import top_k_pairs
+
+FLOOR = np.float32(-12.0)  # log odds of a label that a member does not list, and the least that it may give
+OF_ALL, OF_SCORER, OF_LISTER = 2, 3, 7  # features of a pair: of the label itself, and per scorer and lister
+RERANKED = 50  # labels with the highest weighted sums, which the boosted trees score too
+
+
+class Lists(NamedTuple):
+    """What the listers suggest for a batch of points."""
+
+    starts: np.ndarray  # (V, N + 1) int64, where each lister's labels of each point begin
+    labels: np.ndarray  # int32
+    scores: np.ndarray  # float32, probabilities
+    certainty: np.ndarray  # (V, N) float32, how sure each lister is of each point, 0 to 1
+
+
+class Pairs(NamedTuple):
+    """The candidates of a batch of points, and all that is known of them."""
+
+    labels: np.ndarray  # (N, S) int32, -1 after the last
+    odds: np.ndarray  # (M, N, S) float32, exact log odds by each scorer
+    likeness: np.ndarray  # (N, S, F) float32, how alike point and label are; F may be 0
+    lists: Lists
+    where: np.ndarray  # for each entry of `lists`, its position in the row of `labels`, -1 for none
+
+
+class Weights(NamedTuple):
+    """A trained combiner."""
+
+    seen: np.ndarray  # (features,) weights for labels with training points
+    unseen: np.ndarray  # (features,) weights for labels that have text only
+    share: float  # of the boosted trees in the log odds of a label with training points
+    trees: ObliviousTrees
+
+
+class TopLabels(NamedTuple):
+    """Where the k best labels of each row go."""
+
+    labels: np.ndarray  # (N, k) int32
+    scores: np.ndarray  # (N, k) float32
+    counts: np.ndarray  # (N,) int32
+
+
+@njit(cache=True, nogil=True)
+def probability(log_odds):
+    """Return the logistic function."""
+    return 1.0 / (1.0 + math.exp(-min(max(log_odds, -60.0), 60.0)))
+
+
+@njit(cache=True, nogil=True)
+def log_odds_of(chance):
+    """Log odds of a probability, which is kept away from 0 and 1."""
+    chance = min(max(chance, 1e-26), 1.0 - 1e-12)
+    return math.log(chance / (1.0 - chance))
+
+
+@njit(cache=True, nogil=True)
+def _label_slot(table, slots, label):
+    """Position of a label in an open hash table, or where it would go.
+
+    `slots` holds positions in `table`, -1 where it is free. Its length is a power of two and at least twice the number
+    of labels.
+    """
+    mask = np.uint32(slots.shape[0] - 1)
+    slot = (np.uint32(label) * np.uint32(2654435761) >> np.uint32(7)) & mask
+    while slots[slot] >= 0 and table[slots[slot]] != label:
+        slot = (slot + np.uint32(1)) & mask
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def unite(own, lists, first, last, out, where):
+    """Write the union of a row's candidates to `out`: those of `own`, then what the lists add.
+
+    own (N, S) : label numbers, -1 for none. out (N, S + the most that lists hold). where : position in the row of
+    `out` for each entry of the lists.
+    """
+    size = 16
+    while size < 2 * out.shape[1]:
+        size *= 2
+    slots = np.empty(size, np.int32)
+    for i in range(first, last):
+        row = out[i]
+        slots[:] = -1
+        n = 0
+        for a in range(own.shape[1]):
+            if own[i, a] >= 0:
+                slot = _label_slot(row, slots, own[i, a])
+                if slots[slot] < 0:
+                    row[n] = own[i, a]
+                    slots[slot] = n
+                    n += 1
+        for v in range(lists.starts.shape[0]):
+            for p in range(lists.starts[v, i], lists.starts[v, i + 1]):
+                label = lists.labels[p]
+                where[p] = -1
+                if label >= 0:
+                    slot = _label_slot(row, slots, label)
+                    if slots[slot] < 0:
+                        row[n] = label
+                        slots[slot] = n
+                        n += 1
+                    where[p] = slots[slot]
+        row[n:] = -1
+
+
+@njit(cache=True, nogil=True)
+def _row_features(pairs, frequency, i, out):
+    """Write the features of the candidates of row i, (labels, features); returns the number of labels.
+
+    Of the label: 1 and its frequency. Of a scorer: log odds, log odds times frequency, and the probability, by which
+    high log odds can be trusted more or less than low ones. Of a lister: log odds, whether it lists the label, log odds
+    times frequency; its certainty, log odds times that, whether it lists the label times that; the probability. Last
+    the likenesses.
+    """
+    listed, lists = pairs.labels[i], pairs.lists
+    n_scorers = pairs.odds.shape[0]
+    after_scorers = OF_ALL + n_scorers * OF_SCORER
+    after_listers = after_scorers + lists.starts.shape[0] * OF_LISTER
+    n = 0
+    while n < listed.shape[0] and listed[n] >= 0:
+        row = out[n]
+        often = frequency[listed[n]]
+        row[0] = 1.0
+        row[1] = often
+        for m in range(n_scorers):
+            c = OF_ALL + m * OF_SCORER
+            odds = pairs.odds[m, i, n]
+            row[c] = odds
+            row[c + 1] = odds * often
+            row[c + 2] = probability(odds)
+        for v in range(lists.starts.shape[0]):
+            c = after_scorers + v * OF_LISTER
+            certain = lists.certainty[v, i]
+            row[c] = FLOOR
+            row[c + 1] = 0.0
+            row[c + 2] = FLOOR * often
+            row[c + 3] = certain
+            row[c + 4] = FLOOR * certain
+            row[c + 5] = 0.0
+            row[c + 6] = 0.0
+        for f in range(pairs.likeness.shape[2]):
+            row[after_listers + f] = pairs.likeness[i, n, f]
+        n += 1
+    for v in range(lists.starts.shape[0]):
+        c = after_scorers + v * OF_LISTER
+        certain = lists.certainty[v, i]
+        for p in range(lists.starts[v, i], lists.starts[v, i + 1]):
+            if pairs.where[p] >= 0:
+                row = out[pairs.where[p]]
+                odds = max(np.float32(log_odds_of(np.float64(lists.scores[p]))), FLOOR)
+                row[c] = odds
+                row[c + 1] = 1.0
+                row[c + 2] = odds * row[1]
+                row[c + 4] = odds * certain
+                row[c + 5] = certain
+                row[c + 6] = lists.scores[p]
+    return n
+
+
+@njit(cache=True, nogil=True)
+def features(pairs, frequency, first, last, out):
+    """Write the features of rows first..last, (rows, S, features), zeros where there is no label."""
+    for i in range(first, last):
+        out[i, _row_features(pairs, frequency, i, out[i]) :] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def rank(pairs, frequency, unseen, weights, first, last, best):
+    """Write the k best labels of each row and their probabilities; ties go to the smaller label number.
+
+    Log odds are a weighted sum of the features, with weights of their own for labels without training points. Where
+    there are boosted trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log odds
+    and the rest of the sum; the labels after them cannot come before.
+    """
+    width, n_features, k = pairs.labels.shape[1], weights.seen.shape[0], best.labels.shape[1]
+    has_trees = weights.trees.features.shape[0] > 0
+    rows = np.empty((width, n_features), np.float32)
+    labels = np.empty(width, np.int32)
+    values = np.empty(width, np.float32)
+    n_leading = max(k, RERANKED if has_trees else 0)
+    at = np.empty(n_leading, np.int32)
+    height = np.empty(n_leading, np.float32)
+    leading = np.empty((n_leading, n_features), np.float32)
+    by_trees = np.empty(n_leading, np.float64)
+    for i in range(first, last):
+        n = _row_features(pairs, frequency, i, rows)
+        for a in range(n):
+            own = weights.unseen if unseen[pairs.labels[i, a]] else weights.seen
+            total = 0.0
+            for j in range(n_features):
+                total += own[j] * rows[a, j]
+            labels[a] = a
+            values[a] = np.float32(total)
+        n = top_k_pairs(labels[:n], values[:n], n_leading, at, height)
+        if has_trees:
+            for b in range(n):
+                leading[b] = rows[at[b]]
+            add_trees(leading, weights.trees, 0, n, by_trees)
+        for b in range(n):
+            label = pairs.labels[i, at[b]]
+            labels[b] = label
+            values[b] = height[b]
+            if has_trees and not unseen[label]:
+                values[b] = np.float32((1.0 - weights.share) * height[b] + weights.share * by_trees[b])
+        n = top_k_pairs(labels[:n], values[:n], k, at, height)
+        best.counts[i] = n
+        for a in range(n):
+            best.labels[i, a] = at[a]
+            chance = np.float32(probability(height[a]))
+            best.scores[i, a] = min(max(chance, np.float32(1e-30)), np.float32(1.0 - 2.0**-23))

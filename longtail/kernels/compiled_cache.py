@@ -1,0 +1,285 @@
+"""Compiled kernels on disk: where they are kept, and what happens where they cannot be.
+
+Numba's own cache raises at import where no folder can be written, is not safe when several processes save versions of
+one function at once (both may get the same file name), does not notice a change in a function that another file calls,
+and raises where an entry is damaged or refers to a class that has been renamed. Here
+
+- entries are written to the first folder that can be written, and read from every folder that exists, so that a
+  read-only installation can bring its compiled kernels along;
+- the name of an entry is a digest of its signature, and its content is preceded by a checksum;
+- an entry is fresh while its own file and the kernel files that it imports are unchanged;
+- what cannot be read is compiled again, and what cannot be written is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import logging
+import os
+import pickle
+import re
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
+
+_log = logging.getLogger("longtail.kernels")
+_PACKAGE = Path(__file__).parent
+_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
+_LONG = 1.0  # seconds of compilation after which a remark says what is going on
+
+
+# Places -------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def cache_folders() -> tuple[Path, ...]:
+    """Return the folders that may hold compiled kernels, the preferred one first."""
+    given = [Path(value) for name in ("LONGTAIL_CACHE", "NUMBA_CACHE_DIR") if (value := os.environ.get(name))]
+    shared = f"kernels_{hashlib.sha256(os.fspath(_PACKAGE).encode()).hexdigest()[:12]}"  # one per installation
+    folders = [*(folder / shared for folder in given), _PACKAGE / "__pycache__"]
+    with suppress(RuntimeError):  # no home directory
+        folders.append(_user_cache() / "longtail" / shared)
+    return tuple(folders)
+
+
+@cache
+def writable_folder() -> Path | None:
+    """Return the first folder that can be written, the last resort being a temporary one of this user; else None."""
+    for folder in cache_folders():
+        if _can_write(folder):
+            return folder
+    return _private_temporary_folder()
+
+
+@cache
+def readable_folders() -> tuple[Path, ...]:
+    """Return the folders to look for an entry in: the one that is written to, then the others that exist."""
+    chosen = writable_folder()
+    others = [folder for folder in cache_folders() if folder != chosen and folder.is_dir()]
+    return tuple(others) if chosen is None else (chosen, *others)
+
+
+def _user_cache() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches"
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _private_temporary_folder() -> Path | None:
+    """Return a temporary folder that nobody else can write to: entries are code, and others share its parent."""
+    try:
+        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+        folder = Path(tempfile.gettempdir()) / f"longtail-kernels-{user}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        return None
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+        return None
+    return folder if _can_write(folder) else None
+
+
+# Freshness ----------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _source_stamp(file: str) -> str:
+    """Return a digest of a source file and of the kernel files that it imports, directly or not."""
+    digest, seen, waiting = hashlib.sha256(), set(), [Path(file)]
+    while waiting:
+        path = waiting.pop()
+        if path in seen:
+            continue
+        seen.add(path)
+        text = path.read_bytes()
+        digest.update(hashlib.sha256(text).digest())
+        for module, names in _IMPORT.findall(text.decode("utf-8")):
+            imported = [module] if module else re.findall(r"\w+", names.replace(" as ", ","))
+            waiting += [_PACKAGE / f"{name}.py" for name in imported if name in _modules()]
+    return digest.hexdigest()
+
+
+@cache
+def _modules() -> frozenset[str]:
+    """Return the names of the files whose change makes kernels stale."""
+    return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {"__init__", "compiled_cache", "pool"}
+
+
+# Entries ------------------------------------------------------------------------------------------------------------
+
+
+class _Locator(_CacheLocator):
+    """What Numba asks about the source of a function."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        self._py_file, self._line = file, function.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return os.fspath(writable_folder() or "")
+
+    def get_source_stamp(self) -> str:
+        return _source_stamp(self._py_file)
+
+    def get_disambiguator(self) -> str:
+        return str(self._line)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> _Locator:
+        return cls(function, file)
+
+
+class _Entries(CompileResultCacheImpl):
+    """How a compiled function becomes bytes."""
+
+    _locator_classes = [_Locator]  # noqa: RUF012 (as in the base class)
+
+
+class _Files(IndexDataCacheFile):
+    """Index and entries of one function in one folder."""
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return super()._load_index()
+        except Exception as error:  # a pickle can fail in any way, for example where a class was renamed
+            _log.debug("%s cannot be read and is replaced: %s", self._index_path, error)
+            return {}
+
+    def save(self, key: Any, data: Any) -> None:
+        """Write an entry, then the index; two processes that save the same signature write the same file."""
+        name = self._data_name_pattern.replace("{number:d}", hashlib.sha256(repr(key).encode()).hexdigest()[:16])
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as stream:
+            stream.write(hashlib.sha256(content).digest())
+            stream.write(content)
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        if hashlib.sha256(content[32:]).digest() != content[:32]:
+            raise ValueError("the checksum is wrong")
+        return pickle.loads(content[32:])
+
+
+class CompiledCache(FunctionCache):
+    """The compiled versions of one kernel on disk."""
+
+    _impl_class = _Entries
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._name, self._py_func = repr(function), function
+        self._enabled = os.path.exists(inspect.getfile(function))  # not in a notebook or an archive
+        self._files: list[_Files] | None = None
+
+    @property
+    def cache_path(self) -> str:
+        """The folder that is written to."""
+        return os.fspath(writable_folder() or "")
+
+    def flush(self) -> None:
+        """Forget all versions."""
+        if writable_folder() is not None:
+            self._opened()[0].flush()
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled version for a signature, or None if there is none that can be used."""
+        if not self._enabled:
+            return None
+        target_context.refresh()
+        key = self._index_key(sig, target_context.codegen())
+        for files in self._opened():
+            try:
+                data = files.load(key)
+                if data is not None:
+                    return self._impl.rebuild(target_context, data)
+            except Exception as error:
+                _log.debug("A compiled version of %s cannot be used: %s", self._py_func.__name__, error)
+        _compilation.begins()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled version, where there is a folder for it."""
+        _compilation.ends()
+        if not self._enabled or not self._impl.check_cachable(data):
+            return
+        if writable_folder() is None:
+            _compilation.cannot_be_kept(f"none of {', '.join(map(str, cache_folders()))} can be written")
+            return
+        try:
+            self._opened()[0].save(self._index_key(sig, data.codegen), self._impl.reduce(data))
+        except OSError as error:
+            _compilation.cannot_be_kept(f"{writable_folder()}: {error.strerror or error}")
+
+    def _opened(self) -> list[_Files]:
+        if self._files is None:
+            self._impl = _Entries(self._py_func)
+            name, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+            self._files = [_Files(os.fspath(folder), name, stamp) for folder in readable_folders()]
+        return self._files
+
+
+# Remarks ------------------------------------------------------------------------------------------------------------
+
+
+class _Compilation:
+    """What has been compiled in this process; says so once if it takes long."""
+
+    def __init__(self) -> None:
+        self.depth, self.since, self.seconds = 0, 0.0, 0.0
+        self.announced = self.warned = False
+
+    def begins(self) -> None:
+        """Note that a kernel, perhaps one that another kernel calls, is compiled from now on."""
+        now = time.perf_counter()
+        if self.depth > 0:
+            self.seconds += now - self.since
+        self.depth, self.since = self.depth + 1, now
+        if self.seconds > _LONG and not self.announced:
+            self.announced = True
+            once = ", once per machine" if writable_folder() is not None else ""
+            _log.info("Compiling kernels%s; this can take half a minute. `longtail warm` does it beforehand.", once)
+
+    def ends(self) -> None:
+        """Note that a kernel is compiled."""
+        now = time.perf_counter()
+        if self.depth > 0:
+            self.seconds += now - self.since
+            self.depth, self.since = self.depth - 1, now
+
+    def cannot_be_kept(self, why: str) -> None:
+        """Warn, once, that the next process will compile again."""
+        if not self.warned:
+            self.warned = True
+            _log.warning(
+                "Compiled kernels cannot be kept, and every start takes some seconds longer: %s. "
+                "Set LONGTAIL_CACHE to a folder that can be written.",
+                why,
+            )
+
+
+_compilation = _Compilation()

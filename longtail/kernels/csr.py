@@ -1,0 +1,15 @@
+"""A sparse matrix as the tuple of arrays that kernels take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Csr(NamedTuple):
+    """Rows of a sparse matrix: read-only int64 starts, int32 columns, float32 values."""
+
+    ptr: np.ndarray
+    idx: np.ndarray
+    val: np.ndarray

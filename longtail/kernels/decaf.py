@@ -1,0 +1,102 @@
+"""Prediction of DECAF: points through its document block, clusters to their labels, probabilities of several networks.
+
+All kernels are serial, release the interpreter lock and take a range of rows: see :mod:`longtail.kernels.pool`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from longtail.kernels.combine import log_odds_of, probability
+from longtail.kernels.compiling import njit
+from longtail.kernels.search import _dot
+
+
+class DocumentBlock(NamedTuple):
+    """Token table and document block, with the gates folded in."""
+
+    tokens: np.ndarray  # (D, d)
+    R: np.ndarray  # (d, d)
+    gate: np.ndarray  # (d,)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def encode_documents(points, block, first, last, out):
+    """Encode points, scaled to length 1, as rows of out (N, d + 1), whose last number is 1 for the biases."""
+    ptr, idx, val = points.ptr, points.idx, points.val
+    tokens, R, gate = block.tokens, block.R, block.gate
+    d = tokens.shape[1]
+    v = np.empty(d, np.float32)
+    for i in range(first, last):
+        square = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            square += np.float64(val[p]) * np.float64(val[p])
+        scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
+        v[:] = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            x = val[p] * scale
+            token = tokens[idx[p]]
+            for j in range(d):
+                v[j] += x * token[j]
+        row = out[i]
+        for j in range(d):
+            row[j] = gate[j] * v[j]
+        for a in range(d):
+            x = v[a]
+            if x > 0.0:
+                weights = R[a]
+                for j in range(d):
+                    row[j] += x * weights[j]
+        for j in range(d):
+            row[j] = max(row[j], np.float32(0.0))
+        row[d] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def expand_clusters(clusters, ptr, members, first, last, out):
+    """Write the labels of the clusters of each row, in the order of the clusters, until the row of `out` is full."""
+    width = out.shape[1]
+    for i in range(first, last):
+        n = 0
+        for a in range(clusters.shape[1]):
+            m = clusters[i, a]
+            if m < 0:
+                break
+            for p in range(ptr[m], ptr[m + 1]):
+                if n < width:
+                    out[i, n] = members[p]
+                    n += 1
+        out[i, n:] = -1
+
+
+@njit(cache=True, nogil=True)
+def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, odds):
+    """Replace log odds of a label by those of σ(label) σ(its cluster) (paper, "Prediction Pipeline").
+
+    lists (N, S) : positions of labels, -1 for none.
+    """
+    for i in range(first, last):
+        for a in range(lists.shape[1]):
+            if lists[i, a] >= 0:
+                m = cluster_of[lists[i, a]]
+                if m >= 0:
+                    near = _dot(encoded[i], cluster_vectors[m])
+                    odds[i, a] = log_odds_of(probability(odds[i, a]) * probability(near))
+
+
+@njit(cache=True, nogil=True)
+def add_probabilities(odds, first, last, total):
+    """Add σ(odds) to `total`: the score of an ensemble is the mean probability."""
+    for i in range(first, last):
+        for a in range(odds.shape[1]):
+            total[i, a] += probability(odds[i, a])
+
+
+@njit(cache=True, nogil=True)
+def mean_log_odds(total, n, first, last, odds):
+    """Write the log odds of the mean of n probabilities."""
+    for i in range(first, last):
+        for a in range(odds.shape[1]):
+            odds[i, a] = log_odds_of(total[i, a] / n)

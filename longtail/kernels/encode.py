@@ -1,0 +1,59 @@
+"""Points through a table of feature vectors, and the check of one point: the first kernels of every prediction."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels.compiling import njit
+
+
+class SparseRows(NamedTuple):
+    """Points as the three arrays of a CSR matrix, as kernels take them; `ptr` need not begin at 0."""
+
+    ptr: np.ndarray
+    idx: np.ndarray
+    val: np.ndarray
+
+    @classmethod
+    def of(cls, X: csr_array) -> SparseRows:
+        """Return the rows of a matrix."""
+        return cls(X.indptr, X.indices, X.data)
+
+    @classmethod
+    def single(cls, indices: np.ndarray, values: np.ndarray) -> SparseRows:
+        """Return one point by its features and their values."""
+        return cls(np.array([0, len(indices)], np.int32), indices, values)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
+    """Set out[i] (d,) to bias + the sum of val * table[idx] over row i, for rows first..last.
+
+    With `unit` a point is scaled to length 1 first. One row gives the same result alone and in a batch.
+    """
+    d = table.shape[1]
+    for i in range(first, last):
+        row = out[i]
+        square = 0.0
+        for p in range(ptr[i], ptr[i + 1]):
+            square += np.float64(val[p]) * np.float64(val[p])
+        scale = np.float32(1.0 / np.sqrt(square)) if unit and square > 0 else np.float32(1.0)
+        for j in range(d):
+            row[j] = bias[j]
+        for p in range(ptr[i], ptr[i + 1]):
+            x = val[p] * scale
+            w = table[idx[p]]
+            for j in range(d):
+                row[j] += x * w[j]
+
+
+@njit(cache=True, nogil=True)
+def valid(idx, val, n_features):
+    """Return whether all features of a point exist and all its values are finite numbers."""
+    fine = True
+    for p in range(idx.shape[0]):
+        fine &= 0 <= idx[p] < n_features and np.isfinite(val[p])
+    return fine

@@ -1,0 +1,50 @@
+"""Exact scores of listed labels: inner products of points with the vectors of some labels each."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longtail.kernels.combine import FLOOR, probability
+from longtail.kernels.compiling import njit
+from longtail.kernels.search import _dot
+from longtail.kernels.topk import top_k_pairs
+
+
+@njit(cache=True, nogil=True)
+def score_lists(points, vectors, lists, first, last, out):
+    """Write out[i, a] = points[i] · vectors[lists[i, a]], and the floor where there is no vector (-1)."""
+    for i in range(first, last):
+        for a in range(lists.shape[1]):
+            at = lists[i, a]
+            out[i, a] = _dot(points[i], vectors[at]) if at >= 0 else FLOOR
+
+
+@njit(cache=True, nogil=True)
+def look_up(position, labels, first, last, out):
+    """Write out[i, a] = position[labels[i, a]], and -1 where there is no label."""
+    for i in range(first, last):
+        for a in range(labels.shape[1]):
+            out[i, a] = position[labels[i, a]] if labels[i, a] >= 0 else np.int32(-1)
+
+
+@njit(cache=True, nogil=True)
+def best_listed(labels, odds, first, last, best):
+    """Write the k labels of highest log odds per row, with probabilities; ties go to the smaller label number."""
+    width, k = labels.shape[1], best.labels.shape[1]
+    at = np.empty(k, np.int32)
+    height = np.empty(k, np.float32)
+    own = np.empty(width, np.int32)
+    value = np.empty(width, np.float32)
+    for i in range(first, last):
+        n = 0
+        for a in range(width):
+            if labels[i, a] >= 0:
+                own[n] = labels[i, a]
+                value[n] = odds[i, a]
+                n += 1
+        n = top_k_pairs(own[:n], value[:n], k, at, height)
+        best.counts[i] = n
+        for a in range(n):
+            best.labels[i, a] = at[a]
+            chance = np.float32(probability(height[a]))
+            best.scores[i, a] = min(max(chance, np.float32(1e-30)), np.float32(1.0 - 2.0**-23))
