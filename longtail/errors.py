@@ -55,3 +55,11 @@ class SettingsError(LongtailError):
 
 class ModelError(LongtailError):
     """A model folder that cannot be read, or a model used before it was fitted."""
+
+
+def not_fitted(name: str) -> ModelError:
+    """Return the error for a model that is used before it was fitted; scikit-learn's ``NotFittedError`` as well."""
+    from sklearn.exceptions import NotFittedError  # here and not above: it takes a second to import
+
+    kind = type("NotFittedError", (ModelError, NotFittedError), {"__module__": __name__})
+    return kind(f"This {name} has not been fitted. Call fit first, or load a saved model.")

@@ -1,7 +1,9 @@
-"""Names of labels: packed so that a million of them open at once, and numbered so that a ranker can do without them."""
+"""Label names: packed so that a million of them load at once, and mapped to the numbers that rankers use."""
 
 from __future__ import annotations
 
+import difflib
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 
@@ -10,16 +12,18 @@ from scipy.sparse import csr_array, issparse
 
 from longtail.errors import DataError
 
+_log = logging.getLogger("longtail.names")
+
 
 class Names(Sequence[str]):
-    """Strings in one block of UTF-8, cut where they are asked for: a million of them open in no time."""
+    """A sequence of strings kept in one block of UTF-8 and decoded on access, so that loading takes no time."""
 
     def __init__(self, blob: np.ndarray, offsets: np.ndarray) -> None:
         self.blob, self.offsets = blob, offsets
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> Names:
-        """Pack strings."""
+        """Pack strings into one block."""
         held = [string.encode("utf-8", "surrogatepass") for string in strings]
         ends = np.cumsum([0, *map(len, held)], dtype=np.int64)
         return cls(np.frombuffer(b"".join(held), np.uint8), ends)
@@ -48,13 +52,38 @@ class Names(Sequence[str]):
         return f"Names({self[:3]}, …{len(self)} in all)" if len(self) > 3 else f"Names({self[:]})"
 
 
+def find_label(label: str, names: Sequence[str], ids: Sequence[str] | None = None, *, numbered: bool = False) -> int:
+    """Return the number of a label given by its name or identifier, or refuse with names like it.
+
+    Parameters
+    ----------
+    label : str
+        A name or an identifier.
+    names, ids : sequence of str
+        All of them, in order.
+    numbered : bool
+        Whether the names are numbers, because the model was saved without names.
+    """
+    for known in (names, ids or ()):
+        found = next((at for at, name in enumerate(known) if name == label), None)
+        if found is not None:
+            return found
+    if numbered:
+        hint = f"This model numbers its labels from 0 to {len(names) - 1}"
+        raise DataError(f"there is no label {label!r}", remedy=hint)
+    close = difflib.get_close_matches(label, list(names), n=3, cutoff=0.4)
+    close += [name for name in names if label.lower() in name.lower() and name not in close][:3]
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else "Write the name as in the training data"
+    raise DataError(f"there is no label {label!r}", remedy=hint)
+
+
 class LabelNumbers:
-    """Numbers for label names: in the order given or, without one, as they are met.
+    """Number label names: in the given order or, without one, in the order in which they first occur.
 
     Parameters
     ----------
     names : list of str, optional
-        All labels there are; a name beyond them is an error.
+        All labels, in order; any other name is then an error.
     """
 
     def __init__(self, names: Sequence[str] | None = None) -> None:
@@ -68,13 +97,13 @@ class LabelNumbers:
         return len(self.place)
 
     def listed(self) -> list[str]:
-        """The names in the order of their numbers."""
+        """Return the names in the order of their numbers."""
         return list(self.place)
 
     def matrix(self, labels: Any, n_texts: int, *, held_out: bool = False) -> csr_array:
-        """Lists of names, or a matrix of the right width, as a matrix (N, L) of ones.
+        """Turn lists of names, or a matrix with one column per name, into a label matrix (N, L).
 
-        Of `held_out` labels, those that have no number are left out: nothing can be learnt about them any more.
+        With `held_out`, names without a number are left out: training has not seen them.
         """
         if issparse(labels):
             if len(self) != labels.shape[1]:
@@ -92,7 +121,7 @@ class LabelNumbers:
         return Y
 
     def texts(self, label_texts: Mapping[str, str] | Sequence[str] | None) -> list[str] | None:
-        """The text of each label, in order; names that only a dict of texts has are numbered too."""
+        """Return the text of each label, in order; names that occur only in a dict of texts are numbered, too."""
         if label_texts is None:
             return None
         if isinstance(label_texts, Mapping):
@@ -101,7 +130,7 @@ class LabelNumbers:
             return [label_texts.get(name, name) for name in self.place]
         if self.open:
             raise DataError(
-                "label_texts is a list, and the order of the labels is not known",
+                "label_texts is a list, but the order of the labels is not known",
                 remedy="Give a dict from label name to text, or the order in label_names",
             )
         if isinstance(label_texts, str) or len(label_texts) != len(self):
@@ -140,3 +169,26 @@ class LabelNumbers:
                 f"the label {name!r} is not in label_names", row=row, remedy="Add it there, or leave it out"
             )
         return self.place[name]
+
+
+def check_known_labels(Y: csr_array, n_known: int) -> None:
+    """Refuse labels of which the model has none, and warn where it lacks more than half of them.
+
+    Parameters
+    ----------
+    Y : csr_array, (N, M)
+        Labels of the points to measure; those that the model does not have come last.
+    n_known : int
+        Number of labels that the model has.
+    """
+    present = np.flatnonzero(np.bincount(Y.indices[Y.data != 0], minlength=Y.shape[1]))
+    n_shared = int(np.count_nonzero(present < n_known))
+    what = f"{n_shared:,} of {len(present):,} labels are known to this model"
+    if len(present) and not n_shared:
+        raise DataError(
+            what,
+            remedy="Labels are matched by name: check the labels column, the separator and the spelling, "
+            "or train the model on data with these labels",
+        )
+    if 2 * n_shared < len(present):
+        _log.warning("%s; the others count as missed.", what)

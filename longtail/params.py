@@ -1,20 +1,210 @@
-"""Constructor parameters the scikit-learn way, without importing scikit-learn.
+"""Constructor parameters the scikit-learn way, each declared once with its constraint.
 
-``sklearn.base`` costs about a second to import, which is most of the time a single prediction from the command line
-may take. The protocol is small: parameters are the constructor's arguments, stored untouched under their own names.
-``clone``, ``GridSearchCV`` and the estimator checks accept any class that follows it; the tests hold us to that.
+Parameters are the constructor's arguments, stored untouched under their own names; ``clone``, ``GridSearchCV`` and the
+estimator checks accept any class that does so. scikit-learn itself is not imported: that takes about a second, which is
+most of the time that a single prediction from the command line may take.
+
+A class declares what its parameters may be in ``_constraints``; ``check_params`` compares all of them before any work:
+
+>>> class Model(Params):
+...     _constraints = {"n_trees": Integer(1), "cost": optional(Number(0, above=True))}
+...     def __init__(self, n_trees=3, cost=None):
+...         self.n_trees, self.cost = n_trees, cost
+>>> Model(n_trees=0).check_params()
+Traceback (most recent call last):
+longtail.errors.SettingsError: n_trees is 0; give a whole number from 1
 """
 
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
 
 from longtail.errors import SettingsError
 
+LARGEST = 2**31 - 1  # counts are kept in 32 bits
+
+
+class Constraint(Protocol):
+    """What a parameter may be."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+
+    def __str__(self) -> str:
+        """Return what to give, as it ends the sentence "give …"."""
+
+
+@dataclass(frozen=True)
+class Integer:
+    """A whole number from `least` to `most`; NumPy's integers count as such, booleans do not."""
+
+    least: int = 1
+    most: int = LARGEST
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        return whole and self.least <= int(value) <= self.most
+
+    def __str__(self) -> str:
+        return f"a whole number from {self.least}" + (f" to {self.most}" if self.most < LARGEST else "")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number from `least` to `most`; `above` and `below` leave the bound itself out."""
+
+    least: float = -math.inf
+    most: float = math.inf
+    above: bool = False
+    below: bool = False
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+            return False
+        value = float(value)
+        high_enough = value > self.least if self.above else value >= self.least
+        low_enough = value < self.most if self.below else value <= self.most
+        return math.isfinite(value) and high_enough and low_enough
+
+    def __str__(self) -> str:
+        low = "" if self.least == -math.inf else f" {'above' if self.above else 'from'} {self.least:g}"
+        high = "" if self.most == math.inf else f" {'below' if self.below else 'up to'} {self.most:g}"
+        return f"a number{low}{' and' if low and high else ''}{high}"
+
+
+@dataclass(frozen=True, init=False)
+class OneOf:
+    """One of some words or values."""
+
+    values: tuple[Any, ...]
+
+    def __init__(self, *values: Any) -> None:
+        object.__setattr__(self, "values", values)
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return any(type(value) is type(known) and value == known for known in self.values)
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(map(str, self.values))}"
+
+
+@dataclass(frozen=True)
+class Boolean:
+    """True or False."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return isinstance(value, bool | np.bool_)
+
+    def __str__(self) -> str:
+        return "True or False"
+
+
+@dataclass(frozen=True)
+class PathName:
+    """A path of a file or folder."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return isinstance(value, str | os.PathLike) and bool(os.fspath(value))
+
+    def __str__(self) -> str:
+        return "a path"
+
+
+@dataclass(frozen=True)
+class Seed:
+    """What starts random numbers: None, a whole number from 0, a NumPy Generator or a RandomState."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        if value is None or isinstance(value, np.random.Generator | np.random.RandomState):
+            return True
+        return Integer(0, 2**63 - 1).allows(value)
+
+    def __str__(self) -> str:
+        return "None, a whole number from 0, a NumPy Generator or a RandomState"
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """Number of threads: None or -1 for all cores, -2 for all but one, or a whole number from 1."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return value is None or (Integer(-LARGEST).allows(value) and value != 0)
+
+    def __str__(self) -> str:
+        return "None or -1 for all cores, -2 for all but one, or a whole number from 1"
+
+
+@dataclass(frozen=True)
+class Optional:
+    """None, or what another constraint allows."""
+
+    inner: Constraint
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return value is None or self.inner.allows(value)
+
+    def __str__(self) -> str:
+        return f"{self.inner}, or None"
+
+
+@dataclass(frozen=True)
+class Anything:
+    """A value that the class checks by itself, such as a wrapped ranker."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return True
+
+    def __str__(self) -> str:
+        return "any value"
+
+
+def optional(inner: Constraint) -> Optional:
+    """Allow None beside what `inner` allows."""
+    return Optional(inner)
+
+
+SHARE = Number(0, 1)
+"""A share of a whole, 0 and 1 included."""
+DROPOUT = Number(0, 1, below=True)
+"""A share that leaves something: 0 included, 1 not."""
+KEEP = Number(0, 1, above=True)
+"""A share that is something: 1 included, 0 not."""
+POSITIVE = Number(0, above=True)
+NOT_NEGATIVE = Number(0)
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed: the number itself, or one drawn from what was given (None draws another one each time)."""
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    return int(random_state)
+
 
 class Params:
-    """``get_params``, ``set_params`` and ``repr`` over the constructor's arguments."""
+    """``get_params``, ``set_params``, ``check_params`` and ``repr`` over the constructor's arguments."""
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {}
+    _settled: Any  # data-dependent choices that ``tuned`` has made
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
@@ -49,9 +239,31 @@ class Params:
                 setattr(self, outer, value)
         return self
 
+    def check_params(self) -> None:
+        """Compare every parameter with its constraint; the first that does not fit is an error."""
+        for name, constraint in self._all_constraints().items():
+            value = getattr(self, name)
+            if not constraint.allows(value):
+                limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
+                raise SettingsError(f"{name} is {_shown(value)}; give {constraint}{limit}")
+
+    @classmethod
+    def _all_constraints(cls) -> dict[str, Constraint]:
+        """Constraints of the class and of those it derives from, for the parameters of its constructor."""
+        declared: dict[str, Constraint] = {}
+        for ancestor in reversed(cls.__mro__):
+            declared |= ancestor.__dict__.get("_constraints", {})
+        return {name: declared[name] for name in cls._defaults() if name in declared}
+
     def unfitted(self) -> Self:
-        """A copy with the same parameters, those of nested rankers too, and nothing learnt."""
-        return type(self)(**{name: _copied(value) for name, value in self.get_params(deep=False).items()})
+        """Return a copy with the same parameters, those of nested rankers too, and nothing learnt.
+
+        What ``tuned`` has settled for some data is kept.
+        """
+        copy = type(self)(**{name: _copied(value) for name, value in self.get_params(deep=False).items()})
+        if "_settled" in self.__dict__:
+            copy._settled = self._settled
+        return copy
 
     def __repr__(self) -> str:
         changed = [
@@ -69,6 +281,27 @@ class Params:
             target_tags=TargetTags(required=True, multi_output=True, single_output=False, two_d_labels=True),
             input_tags=InputTags(sparse=True),
         )
+
+
+def plain(value: Any) -> Any:
+    """Return a parameter as a JSON value: NumPy's numbers become Python's, paths text, generators None."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.random.Generator | np.random.RandomState):
+        return None
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    return value
+
+
+def _shown(value: Any) -> str:
+    """Return the value as an error shows it: short, whatever it is."""
+    text = repr(plain(value))
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _copied(value: Any) -> Any:

@@ -1,7 +1,8 @@
-"""Progress of long work, told to whoever listens: the command line draws a bar, a notebook may do as it likes.
+"""Progress of long work: stages and the share of each that is done, passed to a listener.
 
-Work says ``with progress.stage("training nodes") as done: … done(0.1)``; a listener is set with
-``progress.listen(callback)``. With no listener nothing is done and nothing is printed.
+The library wraps long work in ``with progress.stage("training nodes") as done:`` and calls ``done(0.1)`` after each
+tenth. A listener is set with ``progress.listen(callback)``: the command line draws bars. Without a listener nothing
+happens and nothing is printed. Stage names are short, because a bar and two times stand beside them.
 """
 
 from __future__ import annotations
@@ -26,9 +27,15 @@ def listen(listener: Listener) -> Iterator[None]:
         _listener = before
 
 
+def relay(stage_name: str, share: float) -> None:
+    """Pass on what another process has reported."""
+    if _listener is not None:
+        _listener(stage_name, share)
+
+
 @contextmanager
 def stage(name: str) -> Iterator[Callable[[float], None]]:
-    """One stage of the work; gives a function to call with each share done, from any thread."""
+    """Report one stage of the work; the yielded function adds a share that is done, from any thread."""
     listener = _listener
     if listener is None:
         yield lambda share: None
