@@ -1,10 +1,30 @@
 """Model folders: ``model.json`` beside plain ``.npy`` arrays. Memory-mapped, checksummed, never pickled.
 
-A folder is written beside its final place and renamed when it is whole, so a crash leaves the old folder or the new
-one. Loading a folder from a stranger runs no code: JSON is data, and arrays are read with ``allow_pickle=False``.
+A folder is written beside its final place and swapped in when it is whole, so a crash leaves the old folder or the new
+one. Loading a folder from a stranger runs no code: JSON is data, arrays are read without pickle, and what they must be
+is declared by each class (:mod:`longtail.store.invariants`) and checked before a kernel uses them.
 """
 
-from longtail.store.atomic import atomic_file, atomic_folder
-from longtail.store.folder import FORMAT_VERSION, Stored, read, write
+from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
+from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, write
+from longtail.store.owner import remove_leftovers, remove_leftovers_in
+from longtail.store.replace import CHECKPOINT, check_checkpoint, check_replaceable, remove_checkpoint
 
-__all__ = ["FORMAT_VERSION", "Stored", "atomic_file", "atomic_folder", "read", "write"]
+__all__ = [
+    "CHECKPOINT",
+    "FORMAT_VERSION",
+    "Stored",
+    "atomic_file",
+    "atomic_folder",
+    "beside",
+    "check_checkpoint",
+    "check_replaceable",
+    "is_plain_name",
+    "read",
+    "read_document",
+    "recovered",
+    "remove_checkpoint",
+    "remove_leftovers",
+    "remove_leftovers_in",
+    "write",
+]

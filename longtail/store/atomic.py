@@ -1,7 +1,13 @@
-"""All or nothing on disk: write beside the target, then rename over it."""
+"""Write files and folders completely or not at all: write beside the target, then swap.
+
+Where two folders can be swapped in one step (Linux), there is always one under the name. Elsewhere the old folder is
+moved aside for an instant; if the process is killed just then, :func:`recovered` puts it back. Names of folders being
+written carry their owner, and the next save beside them removes what a killed process has left.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import uuid
@@ -9,46 +15,76 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from longtail.store.exchange import exchange
+from longtail.store.owner import held, leftovers, remove_leftovers, signature
+from longtail.store.replace import check_replaceable, is_model
 
-def _beside(target: Path, role: str) -> Path:
-    return target.with_name(f".{target.name}.{role}-{uuid.uuid4().hex[:8]}")
+
+def beside(target: Path, role: str) -> Path:
+    """Return a new name beside a file or folder, for what will replace it ("new") or is being replaced ("old")."""
+    return target.with_name(f".{target.name}.{role}-{signature()}-{uuid.uuid4().hex[:8]}")
 
 
 @contextmanager
 def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give an empty folder to fill; on success it takes the place of `target`, on error it vanishes.
+    """Provide an empty folder to fill; on success it replaces `target`, on error it is removed.
 
-    An existing `target` is moved aside for the instant of the swap and put back if the swap fails.
+    An existing `target` is replaced only if it is empty or a model folder, which is checked before anything is written
+    and once more before the swap. It is moved aside for the instant of the swap and put back if the swap fails.
     """
-    target = Path(target)
+    target = check_replaceable(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = _beside(target, "new")
-    fresh.mkdir()
-    try:
-        yield fresh
-        old = _beside(target, "old")
-        had_old = target.exists()
-        if had_old:
-            target.rename(old)
+    with held(target):
+        recovered(target)
+        remove_leftovers(target)
+        fresh = beside(target, "new")
+        fresh.mkdir()
         try:
-            fresh.rename(target)
-        except OSError:
-            if had_old:
-                old.rename(target)
+            yield fresh
+            check_replaceable(target)
+            _swap(fresh, target)
+        except BaseException:
+            shutil.rmtree(fresh, ignore_errors=True)
             raise
-        if had_old:
-            shutil.rmtree(old, ignore_errors=True) if old.is_dir() else old.unlink()
-    except BaseException:
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Put `fresh` in the place of `target`, which may exist, and remove what was there."""
+    old = beside(target, "old")
+    if not target.exists():
+        fresh.rename(target)
+        return
+    if exchange(fresh, target):
         shutil.rmtree(fresh, ignore_errors=True)
+        return
+    target.rename(old)
+    try:
+        fresh.rename(target)
+    except OSError:
+        old.rename(target)
         raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recovered(target: str | os.PathLike[str]) -> Path:
+    """Return the path of a folder, after putting back what a save killed in the middle of its swap moved aside."""
+    target = Path(target)
+    if not os.path.lexists(target):
+        for old in leftovers(target, "old"):
+            if is_model(old):
+                with contextlib.suppress(OSError):  # another process may have put it back just now
+                    old.rename(target)
+                break
+    return target
 
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a path to write to; on success it is renamed to `target`, on error it is removed."""
+    """Provide a path to write to; on success it is renamed to `target`, on error it is removed."""
     target = Path(target)
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = _beside(target, "new")
+    remove_leftovers(target)
+    fresh = beside(target, "new")
     try:
         yield fresh
         os.replace(fresh, target)

@@ -1,4 +1,4 @@
-"""Models as flat arrays: what every layout of trained trees shares."""
+"""Base class of models that consist of arrays only."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class FlatArrays:
     """Base of a dataclass whose fields are all arrays.
 
     The arrays are made read-only, so that arrays just trained and arrays mapped from disk look the same to the
-    compiler, which would otherwise compile every kernel twice. Pickling moves the arrays alone; each thread has scratch
-    of its own.
+    compiler, which would otherwise compile every kernel twice. Only the arrays are pickled; every thread has its own
+    scratch memory.
     """
 
     def __post_init__(self) -> None:
@@ -31,6 +31,6 @@ class FlatArrays:
         self.__init__(**arrays)  # type: ignore[misc]
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What to store."""
+        """Return the arrays to store, by name."""
         entries: Any = fields(self)  # type: ignore[arg-type]
         return {entry.name: getattr(self, entry.name) for entry in entries}

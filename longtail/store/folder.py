@@ -6,7 +6,9 @@ Folders nest: a wrapper keeps the model it wraps in a subfolder, so that every p
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,15 +18,33 @@ import numpy as np
 
 from longtail._version import __version__
 from longtail.errors import ModelError
+from longtail.kernels import pool
+from longtail.params import Integer, OneOf
+from longtail.store.atomic import recovered
+from longtail.store.facts import ListOf, Record
+from longtail.store.invariants import REMEDY
 
-FORMAT_VERSION = 2  # to be raised whenever arrays change their meaning
+FORMAT_VERSION = 3  # to be raised whenever arrays change their meaning
 _CHECK_ALL_BELOW = 1 << 30  # bytes; larger folders are checked by size and shape only, so that they open at once
-_BLOCK = 1 << 22
+_READ_BYTES = 1 << 22
+_ON_ONE_THREAD = 1 << 21  # bytes that are read before other threads have begun
+_LONGEST_DOCUMENT = 1 << 28  # bytes of model.json, which may hold the names of a million features
+_WIDEST_EMPTY = 1 << 24  # no file size speaks against the shape of an empty array, and work is in proportion to it
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
+_TYPES = frozenset({"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)})
+_RECORD = Record(
+    {
+        "dtype": OneOf(*sorted(_TYPES)),
+        "shape": ListOf(Integer(0, 2**48), 0, 8),
+        "bytes": Integer(0, 2**62),
+        "crc32": Integer(0, 2**32 - 1),
+    }
+)
 
 
 @dataclass
 class Stored:
-    """What one folder holds."""
+    """The content of one model folder."""
 
     kind: str
     meta: dict[str, Any]
@@ -35,7 +55,7 @@ class Stored:
 def _checksum(path: Path) -> int:
     crc = 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
+        while block := file.read(_READ_BYTES):
             crc = zlib.crc32(block, crc)
     return crc
 
@@ -48,15 +68,16 @@ def write(folder: str | os.PathLike[str], kind: str, meta: dict[str, Any], array
     folder : path-like
         An existing folder without a ``model.json``.
     kind : str
-        What the folder holds, e.g. the registered name of a ranker.
+        Kind of model, such as the registered name of a ranker.
     meta : dict
-        Settings and small facts, JSON values only.
+        Settings and other small values, as JSON.
     arrays : dict of str to ndarray
         Name to array; the name becomes the file name.
     """
     folder = Path(folder)
     records = {}
     for name, array in arrays.items():
+        assert is_plain_name(name), name
         path = folder / f"{name}.npy"
         np.save(path, np.ascontiguousarray(array), allow_pickle=False)
         records[name] = {
@@ -83,52 +104,90 @@ def read(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | No
     folder : path-like
         A folder made by :func:`write`.
     mmap : bool
-        Map the arrays instead of reading them: pages come in when touched and are shared between processes.
+        Memory-map the arrays instead of reading them: pages are loaded on first use and shared between processes.
     verify : bool, optional
-        Compare checksums. By default done for folders under 1 GiB; sizes and shapes are compared always.
+        Compare checksums. By default this is done for folders below 1 GiB; sizes and shapes are always compared.
     """
-    folder = Path(folder)
-    document = _read_document(folder)
-    records: dict[str, Any] = document["arrays"]
+    folder = recovered(folder)
+    document = read_document(folder)
+    records = document["arrays"]
+    n_bytes = sum(record["bytes"] for record in records.values())
     if verify is None:
-        verify = sum(record["bytes"] for record in records.values()) < _CHECK_ALL_BELOW
-    arrays = {name: _read_array(folder / f"{name}.npy", record, mmap, verify) for name, record in records.items()}
-    return Stored(document["kind"], document["meta"], arrays, folder)
+        verify = n_bytes < _CHECK_ALL_BELOW
+
+    def work(name: str) -> np.ndarray:
+        return _read_array(folder / f"{name}.npy", records[name], mmap, verify)
+
+    arrays = pool.run(work, records, None if n_bytes > _ON_ONE_THREAD else 1)
+    return Stored(document["kind"], document["meta"], dict(zip(records, arrays, strict=True)), folder)
 
 
-def _read_document(folder: Path) -> dict[str, Any]:
+def read_document(folder: Path) -> dict[str, Any]:
+    """Read ``model.json`` and check its form: the kind, the meta data, and a record for each array."""
     path = folder / "model.json"
-    if not path.is_file():
+    if not path.is_file() or path.is_symlink():
         raise ModelError(
             f"{folder}: no model.json, so this is not a model folder. Give a folder made by save or train."
         )
+    if path.stat().st_size > _LONGEST_DOCUMENT:
+        raise ModelError(f"{path}: {path.stat().st_size} bytes, more than any model has. {REMEDY}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         version = document["format"]
         document["kind"], document["meta"], document["arrays"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise ModelError(f"{path}: damaged ({error}). Train or copy the model again.") from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: nested thousands deep
+        raise ModelError(f"{path}: damaged ({type(error).__name__}: {str(error)[:200]}). {REMEDY}") from error
     if version != FORMAT_VERSION:
+        newer = isinstance(version, int | float) and version > FORMAT_VERSION
         raise ModelError(
-            f"{path}: written by longtail {document.get('longtail', '?')} in format {version}, and this is longtail "
-            f"{__version__}, which reads format {FORMAT_VERSION}. "
-            + ("Upgrade longtail." if version > FORMAT_VERSION else "Train the model again.")
+            f"{path}: written by longtail {document.get('longtail', '?')} in format {version!r:.20}, and this is "
+            f"longtail {__version__}, which reads format {FORMAT_VERSION}. "
+            + ("Upgrade longtail." if newer else "Train the model again.")
         )
+    if not isinstance(document["kind"], str) or not isinstance(document["meta"], dict):
+        raise ModelError(f"{path}: damaged (kind and meta are not text and a record). {REMEDY}")
+    if not isinstance(document["arrays"], dict):
+        raise ModelError(f"{path}: damaged (arrays is not a record). {REMEDY}")
+    for name, record in document["arrays"].items():
+        if not is_plain_name(name):
+            raise ModelError(f"{path}: {name[:80]!r} cannot be the name of an array. {REMEDY}")
+        if not _RECORD.allows(record):
+            raise ModelError(f"{path}: damaged (the record of the array {name}). {REMEDY}")
     return document
 
 
+def is_plain_name(name: Any) -> bool:
+    """Return whether a name of an array or part is letters, digits and dots: nothing that leads out of the folder."""
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and ".." not in name
+
+
 def _read_array(path: Path, record: dict[str, Any], mmap: bool, verify: bool) -> np.ndarray:
-    remedy = "Train or copy the model again."
+    if path.is_symlink():
+        raise ModelError(f"{path}: a link. A model folder holds its arrays itself. {REMEDY}")
     if not path.is_file():
-        raise ModelError(f"{path}: missing. {remedy}")
-    if path.stat().st_size != record["bytes"]:
-        raise ModelError(f"{path}: {path.stat().st_size} bytes, but model.json says {record['bytes']}. {remedy}")
+        raise ModelError(f"{path}: missing. {REMEDY}")
+    size = path.stat().st_size
+    if size != record["bytes"]:
+        raise ModelError(f"{path}: {size} bytes, but model.json says {record['bytes']}. {REMEDY}")
     if verify and _checksum(path) != record["crc32"]:
-        raise ModelError(f"{path}: its content has changed since the model was saved. {remedy}")
+        raise ModelError(f"{path}: its content has changed since the model was saved. {REMEDY}")
     try:
-        array = np.load(path, mmap_mode="r" if mmap and np.prod(record["shape"]) else None, allow_pickle=False)
-    except ValueError as error:
-        raise ModelError(f"{path}: not a plain array ({error}). {remedy}") from error
-    if array.dtype.str != record["dtype"] or list(array.shape) != record["shape"]:
-        raise ModelError(f"{path}: {array.dtype.str}{list(array.shape)}, but model.json says otherwise. {remedy}")
-    return array
+        with path.open("rb") as file:
+            major = np.lib.format.read_magic(file)[0]
+            header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+            shape, fortran, dtype = header(file)
+            start = file.tell()
+    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, EOFError) as error:
+        raise ModelError(f"{path}: not a plain array ({str(error)[:200]}). {REMEDY}") from error
+    if dtype.hasobject or dtype.str not in _TYPES or fortran:
+        raise ModelError(f"{path}: not a plain array of numbers (it holds {dtype}). {REMEDY}")
+    if dtype.str != record["dtype"] or list(shape) != record["shape"]:
+        raise ModelError(f"{path}: {dtype.str}{list(shape)}, but model.json says otherwise. {REMEDY}")
+    n = math.prod(shape)
+    if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
+        raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")
+    if n and mmap:
+        return np.memmap(path, dtype, "r", start, shape)
+    with path.open("rb") as file:
+        file.seek(start)
+        return np.fromfile(file, dtype, n).reshape(shape)

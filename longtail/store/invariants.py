@@ -1,0 +1,284 @@
+"""What the arrays of a model folder must be, declared by each class and checked before any kernel sees them.
+
+Kernels use numbers of an array as addresses, so that a single wrong one would make them read or write memory that is
+not theirs. A class therefore declares its arrays as :class:`Rules`: type and shape of each, and what its values may be.
+Sizes have names. A name that occurs in several shapes is the same size in all of them:
+
+>>> rules = Rules({"ptr": pointers("rows+1", into="entries"), "labels": indices("entries", below="L")})
+>>> arrays = {"ptr": np.array([0, 1, 3]), "labels": np.array([0, 4, 2], np.int32)}
+>>> check_arrays(rules, arrays, {"L": 5}, "m")["rows"]
+2
+>>> check_arrays(rules, arrays, {"L": 4}, "m")
+Traceback (most recent call last):
+longtail.errors.ModelError: m: labels.npy holds 4, but its values must be below 4. Train or copy the model again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from longtail.errors import ModelError
+
+Sizes = dict[str, int]
+_BLOCK = 1 << 16  # values looked at together: few enough to stay in the cache
+_SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
+_LARGEST = 1e18  # beyond what training can give a weight
+_POINTERS, _INDICES = "i4 i8", "i4"
+REMEDY = "Train or copy the model again."
+
+
+@dataclass(frozen=True)
+class Array:
+    """What one array must be; see :func:`floats`, :func:`indices`, :func:`pointers`, :func:`flags`, :func:`codes`.
+
+    Parameters
+    ----------
+    dtypes : str
+        Types it may have, separated by spaces: "f4", "i4 i8".
+    shape : str
+        Its sizes, separated by spaces: numbers, names, or names with a factor and a summand, such as "T 2*D+1".
+    finite : bool
+        Whether NaN and infinity are refused.
+    least, above : float, optional
+        Smallest value, included or not.
+    most : float, optional
+        Largest value.
+    below : str, optional
+        The size that all values are smaller than.
+    into : str, optional
+        The size that the last value equals; the first is 0, and values never descend.
+    distinct : bool
+        Whether no value occurs twice.
+    """
+
+    dtypes: str
+    shape: str
+    finite: bool = False
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: str | None = None
+    into: str | None = None
+    distinct: bool = False
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What several arrays must be together.
+
+    Parameters
+    ----------
+    holds : callable
+        Takes the arrays (without `prefix`) and all sizes by name, and returns whether the relation holds.
+    problem : str
+        What is wrong otherwise, as it continues "the arrays … ".
+    prefix : str
+        How the names of the arrays begin.
+    """
+
+    holds: Callable[[Mapping[str, np.ndarray], Sizes], bool]
+    problem: str
+    prefix: str = ""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The arrays of a model: exactly these, and how they fit together."""
+
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    relations: tuple[Relation, ...] = ()
+
+    def __or__(self, other: Rules) -> Rules:
+        return Rules({**self.arrays, **other.arrays}, self.relations + other.relations)
+
+    def prefixed(self, prefix: str) -> Rules:
+        """Return the same rules for arrays whose names begin with `prefix`."""
+        arrays = {f"{prefix}{name}": rule for name, rule in self.arrays.items()}
+        return Rules(arrays, tuple(replace(r, prefix=f"{prefix}{r.prefix}") for r in self.relations))
+
+
+def floats(
+    shape: str, dtypes: str = "f4", *, least: float = -_LARGEST, above: float | None = None, most: float = _LARGEST
+) -> Array:
+    """Declare an array of finite numbers, none so large that products of two overflow."""
+    return Array(dtypes, shape, finite=True, least=least, above=above, most=most)
+
+
+def cosines(shape: str) -> Array:
+    """Declare an array of numbers from -1 to 1, but for rounding: coordinates of vectors of length 1."""
+    return floats(shape, least=-1.01, most=1.01)
+
+
+def indices(shape: str, below: str, *, distinct: bool = False, dtypes: str = _INDICES) -> Array:
+    """Declare an array of whole numbers from 0 that are smaller than a size."""
+    return Array(dtypes, shape, least=0, below=below, distinct=distinct)
+
+
+def pointers(shape: str, into: str, dtypes: str = _POINTERS) -> Array:
+    """Declare the starts of rows: from 0, never descending, to the length of the array that they point into."""
+    return Array(dtypes, shape, into=into)
+
+
+def counts(shape: str, dtypes: str = "i4 i8") -> Array:
+    """Declare an array of whole numbers from 0."""
+    return Array(dtypes, shape, least=0)
+
+
+def flags(shape: str) -> Array:
+    """Declare an array of booleans."""
+    return Array("b1", shape)
+
+
+def codes(shape: str, dtypes: str = "i1") -> Array:
+    """Declare an array in which every value of its type is allowed."""
+    return Array(dtypes, shape)
+
+
+def csr(name: str, rows: str, columns: str, *, data: bool = True, unit: bool = False) -> Rules:
+    """Declare the arrays of a sparse matrix as :func:`longtail.sparse.csr_arrays` names them.
+
+    Without `data` its values are not stored; with `unit` its rows have length 1.
+    """
+    entries = f"{name}.entries"
+    arrays = {
+        f"{name}_indptr": pointers(f"{rows}+1", into=entries),
+        f"{name}_indices": indices(entries, below=columns, dtypes="i4 i8"),  # wide after rows were appended
+    }
+    return Rules(arrays | ({f"{name}_data": cosines(entries) if unit else floats(entries)} if data else {}))
+
+
+def packed_names(blob: str, offsets: str, n: str) -> Rules:
+    """Declare strings packed into one block: bytes, and where each string begins."""
+
+    def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+        """Return whether the block is UTF-8 and every string begins with a character."""
+        begins = arrays[offsets][:-1]
+        first = arrays[blob][begins[begins < len(arrays[blob])]]
+        try:
+            arrays[blob].tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return False
+        return not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
+
+    arrays = {blob: codes(f"{blob}.bytes", "u1"), offsets: pointers(f"{n}+1", into=f"{blob}.bytes", dtypes="i8")}
+    return Rules(arrays, (Relation(are_text, f"{blob} and {offsets} do not hold text"),))
+
+
+def check_arrays(
+    rules: Rules, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], where: str | os.PathLike[str]
+) -> Sizes:
+    """Compare arrays with their rules; return all sizes, those found in shapes too.
+
+    Parameters
+    ----------
+    rules : Rules
+    arrays : dict of arrays
+    sizes : dict of str to int
+        Sizes that are known already, such as D features and L labels.
+    where : path-like
+        The folder, for error messages.
+    """
+    known: Sizes = dict(sizes)
+    where = os.fspath(where)
+    for name in sorted(rules.arrays.keys() ^ arrays.keys()):
+        what = "is missing" if name in rules.arrays else "is no part of such a model"
+        raise ModelError(f"{where}: {name}.npy {what}. {REMEDY}")
+    for name, rule in rules.arrays.items():
+        problem = _form_problem(rule, arrays[name], known)
+        if problem:
+            raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
+    for name, rule in rules.arrays.items():
+        problem = _value_problem(rule, arrays[name], known)
+        if problem:
+            raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
+    for relation in rules.relations:
+        own = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
+        if not relation.holds(own, known):
+            raise ModelError(f"{where}: the arrays {relation.problem}. {REMEDY}")
+    return known
+
+
+def _form_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
+    """Compare type and shape, and learn sizes that are not known yet."""
+    if array.dtype.newbyteorder("=").str[1:] not in rule.dtypes.split() or not array.dtype.isnative:
+        return f"holds {array.dtype}, not {' or '.join(str(np.dtype(kind)) for kind in rule.dtypes.split())}"
+    wanted = rule.shape.split()
+    if array.ndim != len(wanted):
+        return f"has {array.ndim} dimensions, not {len(wanted)}"
+    for size, text in zip(array.shape, wanted, strict=True):
+        if not _fits(size, text, known):
+            return f"is {_times(array.shape)}, not {_times(tuple(_shown(one, known) for one in wanted))}"
+    return None
+
+
+def _fits(size: int, text: str, known: Sizes) -> bool:
+    """Compare one size with its declaration; a name that is met for the first time is given the size it then has."""
+    if text.isdigit():
+        return size == int(text)
+    factor, name, more = _parsed(text)
+    if name in known:
+        return size == factor * known[name] + more
+    known[name], rest = divmod(size - more, factor)
+    return rest == 0 and size >= more
+
+
+def _parsed(text: str) -> tuple[int, str, int]:
+    match = _SIZE.fullmatch(text)
+    assert match, text
+    return int(match[1] or 1), match[2], int(match[3] or 0)
+
+
+def size_of(text: str, sizes: Mapping[str, int]) -> int:
+    """Return the value of a size such as "2*D+1"."""
+    if text.isdigit():
+        return int(text)
+    factor, name, more = _parsed(text)
+    return factor * sizes[name] + more
+
+
+def _shown(text: str, known: Sizes) -> Any:
+    return text if not text.isdigit() and _parsed(text)[1] not in known else size_of(text, known)
+
+
+def _times(shape: tuple[Any, ...]) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _value_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
+    """Look at all values, a block at a time."""
+    flat = array.reshape(-1)
+    below = None if rule.below is None else size_of(rule.below, known)
+    if array.dtype.kind == "b" and len(flat) and flat.view(np.uint8).max() > 1:
+        return "holds bytes that are neither 0 nor 1"
+    if rule.into is not None:
+        end = size_of(rule.into, known)
+        if not len(flat) or flat[0] != 0 or flat[-1] != end:
+            return f"does not go from 0 to {end}"
+    bounded = rule.finite or any(limit is not None for limit in (rule.least, rule.above, rule.most, below))
+    if not (bounded or rule.into is not None):
+        return None
+    for start in range(0, len(flat), _BLOCK):
+        block = flat[start : start + _BLOCK]
+        if rule.into is not None and (np.diff(flat[start : start + _BLOCK + 1]) < 0).any():
+            return "descends"
+        if bounded:
+            low, high = block.min(), block.max()
+            if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN where a value is
+                return "holds NaN or infinity"
+            if rule.least is not None and low < rule.least:
+                return f"holds {low}, but its values must be at least {rule.least:g}"
+            if rule.above is not None and low <= rule.above:
+                return f"holds {low}, but its values must be above {rule.above:g}"
+            if rule.most is not None and high > rule.most:
+                return f"holds {high}, but its values must be at most {rule.most:g}"
+            if below is not None and high >= below:
+                return f"holds {high}, but its values must be below {below}"
+    if rule.distinct and len(flat) and np.bincount(flat).max() > 1:
+        return "holds a number twice"
+    return None

@@ -1,0 +1,105 @@
+"""Decide what may be replaced or removed on disk: an empty folder, or a folder that longtail itself wrote.
+
+A path may come from a user or from a settings file of unknown origin. Before anything is written there, and again
+before anything is removed, the content is checked: a folder belongs to longtail only if it has a ``model.json`` of
+longtail and every other entry is an array or a part listed there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+from longtail.errors import DataError
+
+CHECKPOINT = "checkpoint"
+SIGNATURE = "signature.json"
+_CARD = "README.md"  # the model card that a save writes
+_HALF_WRITTEN = re.compile(r"\..+\.(new|old)-[0-9a-f]{8}")  # left by a process that was killed
+_MAX_NESTING = 16  # folders inside folders; no model nests deeper
+
+
+def check_replaceable(path: str | os.PathLike[str]) -> Path:
+    """Return the folder that a model may be written to, or refuse before any work is done.
+
+    A symbolic link is followed: what it points to is checked and replaced, the link itself stays.
+    """
+    target = _followed(path)
+    if os.path.lexists(target) and not _is_empty(target):
+        problem = _foreign(target)
+        if problem:
+            raise DataError(
+                f"{problem}, so it is not overwritten", path=path, remedy="Choose another path, or move it away first"
+            )
+    return target
+
+
+def check_checkpoint(path: str | os.PathLike[str]) -> Path:
+    """Return the folder that checkpoints may be written to and removed from, or refuse before any work is done."""
+    target = _followed(path)
+    if os.path.lexists(target) and not _is_empty(target) and not is_checkpoint(target):
+        raise DataError(
+            "exists and is not a checkpoint of longtail, so it is not touched",
+            path=path,
+            remedy="Choose a path that does not exist yet",
+        )
+    return target
+
+
+def remove_checkpoint(path: str | os.PathLike[str]) -> None:
+    """Remove a folder of checkpoints; anything else stays as it is."""
+    target = _followed(path)
+    if is_checkpoint(target):
+        shutil.rmtree(target, ignore_errors=True)
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Return whether a folder is a checkpoint, or holds checkpoints and nothing else."""
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    if (folder / "model.json").exists():
+        return _foreign(folder, CHECKPOINT) is None
+    entries = list(folder.iterdir())
+    return bool(entries) and all(
+        entry.is_dir() and (_HALF_WRITTEN.fullmatch(entry.name) or _foreign(entry, CHECKPOINT) is None)
+        for entry in entries
+    )
+
+
+def is_model(folder: Path) -> bool:
+    """Return whether a folder was written by longtail, and holds nothing else."""
+    return _foreign(folder) is None
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+
+
+def _is_empty(folder: Path) -> bool:
+    return folder.is_dir() and not any(folder.iterdir())
+
+
+def _foreign(folder: Path, kind: str | None = None, depth: int = 0) -> str | None:
+    """Return why a folder was not written by longtail, or None if it was."""
+    if folder.is_symlink() or not folder.is_dir():
+        return "exists and is not a model folder"
+    try:
+        document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        own = {"longtail", "format", "kind", "meta", "arrays"} <= set(document)
+        arrays = {f"{name}.npy" for name in document["arrays"]}
+        parts = set(document["meta"].get("parts", []))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        own = False
+    if not own or depth > _MAX_NESTING or (kind is not None and document["kind"] != kind):
+        return "exists and is not a model folder"
+    for entry in folder.iterdir():
+        if entry.name in parts:
+            problem = _foreign(entry, None, depth + 1)
+            if problem:
+                return problem
+        elif entry.name not in {"model.json", _CARD, SIGNATURE} | arrays or entry.is_dir():
+            return f"holds {entry.name!r}, which is no part of the model"
+    return None

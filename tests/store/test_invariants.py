@@ -1,0 +1,150 @@
+"""What arrays must be: declared, and compared before a kernel sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longtail
+from longtail.errors import LongtailError, ModelError
+from longtail.store.invariants import Rules, check_arrays, counts, csr, flags, floats, indices, pointers
+from tests.fuzz.models import KINDS, build, use
+from tests.fuzz.mutate import copied, set_array
+
+ARRAYS = {
+    "ptr": np.array([0, 2, 3], np.int64),
+    "labels": np.array([0, 1, 4], np.int32),
+    "values": np.ones((3, 2), np.float32),
+    "seen": np.array([True, False]),
+}
+RULES = Rules(
+    {
+        "ptr": pointers("rows+1", into="entries"),
+        "labels": indices("entries", below="L", distinct=True),
+        "values": floats("entries 2", least=0, most=5),
+        "seen": flags("rows"),
+    }
+)
+
+
+def test_sizes_are_learnt_from_shapes() -> None:
+    assert check_arrays(RULES, ARRAYS, {"L": 5}, "m") == {"L": 5, "rows": 2, "entries": 3}
+    prefixed = {f"a_{name}": array for name, array in ARRAYS.items()}
+    check_arrays(RULES.prefixed("a_"), prefixed, {"L": 5}, "m")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("ptr", np.array([0, 2, 4], np.int64), "does not go from 0 to 3"),
+        ("ptr", np.array([1, 2, 3], np.int64), "does not go from 0 to 3"),
+        ("ptr", np.array([0, 4, 3], np.int64), "descends"),
+        ("ptr", np.array([0.0, 2, 3]), "holds float64"),
+        ("ptr", np.array([0, 3], np.int64), "seen.npy is 2, not 1"),
+        ("labels", np.array([0, 1, 5], np.int32), "must be below 5"),
+        ("labels", np.array([0, -1, 4], np.int32), "must be at least 0"),
+        ("labels", np.array([1, 1, 4], np.int32), "twice"),
+        ("values", np.full((3, 2), np.nan, np.float32), "NaN"),
+        ("values", np.full((3, 2), 6, np.float32), "at most 5"),
+        ("values", np.ones((2, 2), np.float32), "is 2 x 2, not 3 x 2"),
+        ("values", np.ones(3, np.float32), "has 1 dimensions, not 2"),
+        ("seen", np.array([2, 0], np.uint8).view(bool), "neither 0 nor 1"),
+        ("more", np.ones(1), "is no part"),
+        ("labels", None, "is missing"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name: str, value: Any, problem: str) -> None:
+    arrays = {key: array for key, array in (ARRAYS | {name: value}).items() if array is not None}
+    with pytest.raises(ModelError, match=problem):
+        check_arrays(RULES, arrays, {"L": 5}, "m")
+
+
+def test_sizes_with_a_factor() -> None:
+    rules = Rules({"a": counts("2*n+1"), "b": counts("n")})
+    assert check_arrays(rules, {"a": np.arange(7), "b": np.arange(3)}, {}, "m") == {"n": 3}
+    with pytest.raises(ModelError, match=r"a\.npy"):
+        check_arrays(rules, {"a": np.arange(6), "b": np.arange(3)}, {}, "m")
+
+
+def test_a_matrix_is_declared_by_its_parts() -> None:
+    assert set(csr("text", "L", "D").arrays) == {"text_indptr", "text_indices", "text_data"}
+    assert set(csr("text", "L", "D", data=False).arrays) == {"text_indptr", "text_indices"}
+
+
+# Finding: model folders were trusted --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fastxml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "fastxml"
+    build("fastxml", folder)
+    return folder
+
+
+def test_labels_beyond_the_last_are_refused_before_a_kernel_writes_there(fastxml: Path, tmp_path: Path) -> None:
+    path = copied(fastxml, tmp_path / "m") / "labels.npy"
+    set_array(path, np.full_like(np.load(path), 2**31 - 1))
+    with pytest.raises(ModelError, match=r"labels\.npy holds 2147483647"):
+        longtail.load(tmp_path / "m")
+
+
+def test_trees_that_lead_back_are_refused(fastxml: Path, tmp_path: Path) -> None:
+    path = copied(fastxml, tmp_path / "m") / "child.npy"
+    set_array(path, np.zeros_like(np.load(path)))
+    with pytest.raises(ModelError, match="trees do not fit together"):
+        longtail.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("name", ["base/..", "../m", "/etc", "a b", "é", "x" * 300, 3, None])
+def test_names_that_lead_elsewhere_are_refused(fastxml: Path, tmp_path: Path, name: Any) -> None:
+    for place in ("parts", "arrays"):
+        document = json.loads((copied(fastxml, tmp_path / "m") / "model.json").read_text())
+        if place == "parts":
+            document["meta"]["parts"] = [name]
+        else:
+            document["arrays"][str(name)] = document["arrays"]["labels"]
+        (tmp_path / "m" / "model.json").write_text(json.dumps(document))
+        with pytest.raises(ModelError):
+            longtail.load(tmp_path / "m")
+
+
+def test_links_are_refused(fastxml: Path, tmp_path: Path) -> None:
+    folder = copied(fastxml, tmp_path / "m")
+    (folder / "labels.npy").rename(tmp_path / "labels.npy")
+    os.symlink(tmp_path / "labels.npy", folder / "labels.npy")
+    with pytest.raises(ModelError, match="link"):
+        longtail.load(folder)
+
+
+# Finding: settings changed after fit, or in the folder ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("kind", "name"), [("bonsai", "beam"), ("knn", "n_neighbors"), ("ranknet", "n_candidates")])
+@pytest.mark.parametrize("value", [0, -1, 2**31, "x", None, [1], float("nan"), 1.5])
+def test_settings_that_became_impossible_are_refused(tmp_path: Path, kind: str, name: str, value: Any) -> None:
+    build(kind, tmp_path / "m")
+    model: Any = longtail.load(tmp_path / "m")
+    allowed = value is None and kind == "ranknet"  # left to the preset
+    model.set_params(**{name: value})
+    document = json.loads((tmp_path / "m" / "model.json").read_text())
+    document["meta"]["params"][name] = value
+    (tmp_path / "m" / "model.json").write_text(json.dumps(document))
+    if allowed:
+        use(tmp_path / "m")
+        return
+    with pytest.raises(LongtailError, match=name):
+        model.predict(np.ones((1, model.n_features_in_), np.float32))
+    with pytest.raises(ModelError, match=name):
+        longtail.load(tmp_path / "m")
+
+
+def test_every_kind_of_model_is_fuzzed() -> None:
+    from longtail import registry
+
+    outermost = {expression.partition("(")[0] for expression, _ in KINDS.values()}
+    assert outermost == set(registry.names())

@@ -1,0 +1,108 @@
+"""Nothing of a user's is ever overwritten or removed: paths are looked at before they are written to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import longtail
+from longtail import store
+from longtail.data import synthetic
+from longtail.errors import DataError
+
+
+def a_folder_of_documents(path: Path) -> Path:
+    path.mkdir()
+    (path / "thesis.txt").write_text("years of work")
+    return path
+
+
+def a_file(path: Path) -> Path:
+    path.write_text("text,labels\na,b\n")
+    return path
+
+
+def a_foreign_model(path: Path) -> Path:
+    path.mkdir()
+    (path / "model.json").write_text('{"weights": [1, 2]}')
+    return path
+
+
+def a_model_with_notes(path: Path) -> Path:
+    with store.atomic_folder(path) as fresh:
+        store.write(fresh, "test", {}, {"w": np.ones(2)})
+    (path / "notes.txt").write_text("mine")
+    return path
+
+
+def everything_in(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+THINGS = [a_folder_of_documents, a_file, a_foreign_model, a_model_with_notes]
+
+
+@pytest.fixture(scope="module")
+def data() -> longtail.Dataset:
+    return synthetic.make(60, 30, 8, random_state=0)
+
+
+@pytest.mark.parametrize("make", THINGS)
+def test_a_save_refuses_what_is_not_a_model(tmp_path: Path, data, make) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("popular").fit(data.X, data.Y)
+    path = make(tmp_path / "mine")
+    before = everything_in(tmp_path)
+    with pytest.raises(DataError, match="mine"):
+        model.save(path)
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.parametrize("make", THINGS)
+@pytest.mark.parametrize("name", ["glas", "mnn", "dxml", "decaf"])
+def test_a_checkpoint_refuses_what_is_not_a_checkpoint(tmp_path: Path, data, name, make) -> None:  # type: ignore[no-untyped-def]
+    path = make(tmp_path / "mine")
+    before = everything_in(tmp_path)
+    with pytest.raises(DataError, match="is not a checkpoint"):
+        longtail.make(name, {"checkpoint": str(path), "epochs": 1}).fit(data.X, data.Y)
+    assert everything_in(tmp_path) == before
+
+
+def test_a_checkpoint_is_not_put_in_the_place_of_a_model(tmp_path: Path, data) -> None:  # type: ignore[no-untyped-def]
+    longtail.make("popular").fit(data.X, data.Y).save(tmp_path / "m")
+    with pytest.raises(DataError, match="is not a checkpoint"):
+        store.check_checkpoint(tmp_path / "m")
+    store.remove_checkpoint(tmp_path / "m")
+    assert (tmp_path / "m" / "model.json").is_file()
+
+
+def test_a_link_is_followed_and_stays(tmp_path: Path, data) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("popular").fit(data.X, data.Y)
+    model.save(tmp_path / "real")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    model.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert not (tmp_path / "real").is_symlink()
+    docs = a_folder_of_documents(tmp_path / "docs")
+    (tmp_path / "other").symlink_to(docs)
+    with pytest.raises(DataError, match="other"):
+        model.save(tmp_path / "other")
+    assert (docs / "thesis.txt").is_file()
+
+
+def test_an_empty_folder_and_a_model_are_replaced(tmp_path: Path, data) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("popular").fit(data.X, data.Y)
+    (tmp_path / "m").mkdir()
+    model.save(tmp_path / "m")
+    model.save(tmp_path / "m")
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_model_folder_does_not_bring_a_path(tmp_path: Path, data) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("mnn", {"checkpoint": str(tmp_path / "c"), "epochs": 1}).fit(data.X, data.Y)
+    model.save(tmp_path / "m")
+    document = (tmp_path / "m" / "model.json").read_text()
+    assert "checkpoint" not in document
+    (tmp_path / "m" / "model.json").write_text(document.replace('"params": {', '"params": {"checkpoint": "docs",', 1))
+    assert longtail.load(tmp_path / "m").checkpoint is None

@@ -1,0 +1,126 @@
+"""Saves that are killed, or that meet each other, leave the old model or the new one, whole and under its name."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail import store
+from longtail.errors import DataError
+from longtail.store import atomic, owner
+
+_SAVER = """
+import sys, numpy as np
+from longtail import store
+from longtail.store import atomic
+if sys.argv[2] == "moved":
+    atomic.exchange = lambda first, second: False
+print("ready", flush=True)
+n = 0
+while True:
+    n += 1
+    with store.atomic_folder(sys.argv[1]) as fresh:
+        store.write(fresh, "test", {"n": n}, {f"w{i}": np.full(1000, n) for i in range(3)})
+"""
+
+
+def written(folder: Path, n: int = 0) -> Path:
+    with store.atomic_folder(folder) as fresh:
+        store.write(fresh, "test", {"n": n}, {"w": np.full(3, n)})
+    return folder
+
+
+def dead_signature() -> str:
+    """Return number and start time of a process that is gone."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        text = f"{process.pid}-{owner.start_time(process.pid)}"
+        process.communicate(b"")
+    return text
+
+
+def kill_savers(folder: Path, times: int, how: str = "swapped") -> None:
+    """Kill processes while they replace a model over and over; what is left must be whole each time."""
+    written(folder)
+    clock = random.Random(0)
+    for _ in range(times):
+        with subprocess.Popen([sys.executable, "-c", _SAVER, folder, how], stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            time.sleep(clock.uniform(0, 0.03))
+            os.kill(process.pid, signal.SIGKILL)
+        stored = store.read(folder, verify=True)
+        assert all((array == stored.meta["n"]).all() for array in stored.arrays.values())
+    written(folder)
+    assert [entry.name for entry in folder.parent.iterdir()] == [folder.name]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="start times of processes")
+@pytest.mark.parametrize("how", ["swapped", "moved"])
+def test_a_killed_save_leaves_a_whole_model(tmp_path: Path, how: str) -> None:
+    kill_savers(tmp_path / "m", int(os.environ.get("LONGTAIL_KILLS", "6")), how)
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -> None:
+    written(tmp_path / "m")
+    gone, here = dead_signature(), owner.signature()
+    for name in (f".m.new-{gone}-0123abcd", f".m.old-{gone}-0123abcd", f".m.new-{here}-0123abcd"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "w.npy").write_text("half")
+    mine = tmp_path / ".m.new-notes"
+    mine.mkdir()
+    (tmp_path / ".m.lock").write_text(gone)
+    written(tmp_path / "m")
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [f".m.new-{here}-0123abcd", ".m.new-notes", "m"]
+
+
+def test_what_a_killed_swap_moved_aside_is_put_back(tmp_path: Path) -> None:
+    written(tmp_path / "m", 7)
+    (tmp_path / "m").rename(tmp_path / f".m.old-{dead_signature()}-0123abcd")
+    assert store.read(tmp_path / "m").meta["n"] == 7
+    (tmp_path / "m").rename(tmp_path / f".m.old-{dead_signature()}-0123abcd")
+    with pytest.raises(RuntimeError), store.atomic_folder(tmp_path / "m"):
+        raise RuntimeError
+    assert store.read(tmp_path / "m").meta["n"] == 7
+
+
+def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    (tmp_path / ".m.lock").write_text(f"{os.getppid()}-{owner.start_time(os.getppid())}")
+    with pytest.raises(DataError, match=f"process {os.getppid()} is writing"):
+        written(tmp_path / "m")
+    (tmp_path / ".m.lock").write_text("")  # named by nobody
+    written(tmp_path / "m")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_two_savers_at_once_both_end_whole(tmp_path: Path) -> None:
+    code = _SAVER.replace("while True", "while n < 30")
+    savers = [
+        subprocess.Popen([sys.executable, "-c", code, tmp_path / "m", "swapped"], stdout=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    assert [saver.wait(60) for saver in savers] == [0, 0]
+    assert store.read(tmp_path / "m", verify=True).meta["n"] == 30
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_saves_inside_one_process_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    with store.atomic_folder(tmp_path / "m") as fresh:
+        written(tmp_path / "m", 1)
+        store.write(fresh, "test", {"n": 2}, {})
+    assert store.read(tmp_path / "m").meta["n"] == 2
+
+
+def test_a_file_killed_in_writing_is_removed_by_the_next(tmp_path: Path) -> None:
+    (tmp_path / f".f.new-{dead_signature()}-0123abcd").write_text("half")
+    with atomic.atomic_file(tmp_path / "f") as path:
+        path.write_text("whole")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
