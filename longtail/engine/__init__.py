@@ -1,1 +1,1 @@
-"""Where work runs, and what it may use of this machine."""
+"""The resources of this machine that work may use."""

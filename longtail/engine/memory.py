@@ -1,8 +1,9 @@
-"""Memory: how much there is, and a refusal in time, instead of a process that the system kills hours later."""
+"""Memory: how much is available, and an early error instead of a process that the system kills hours later."""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from longtail.errors import SettingsError
@@ -11,11 +12,44 @@ _GROUP_FILES = (  # limit and use of the control group that a container runs in,
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_limit: int | None = None
+
+
+def set_limit(n_bytes: int | str | None) -> None:
+    """Limit the memory of this process: training that is expected to need more is refused before it starts.
+
+    Parameters
+    ----------
+    n_bytes : int or str, optional
+        Bytes that the process may hold in all, or a text such as "8GB" or "500 MiB"; None for what the machine has.
+    """
+    global _limit
+    _limit = parse_size(n_bytes) if isinstance(n_bytes, str) else n_bytes
+
+
+def parse_size(text: str) -> int:
+    """Return the number of bytes that a text such as "8GB", "1.5 GiB" or "500M" means."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
+    if match is None or match[2] not in _UNITS or float(match[1]) == 0:
+        raise SettingsError(f"{text!r} is no amount of memory; give a number and a unit, such as 8GB or 500MB")
+    return int(float(match[1]) * _UNITS[match[2]])
+
+
+def used() -> int:
+    """Return the bytes that this process holds in memory now."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, AttributeError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def available() -> int | None:
-    """Bytes that this process can still take without swapping; None where the system does not say."""
-    known = [found for found in (_machine(), _group()) if found is not None]
+    """Return the bytes that this process can allocate within its limit and without swapping; None if unknown."""
+    limit = None if _limit is None else max(0, _limit - used())
+    known = [n_bytes for n_bytes in (_machine(), _group(), limit) if n_bytes is not None]
     return min(known) if known else None
 
 
@@ -42,19 +76,21 @@ def _group() -> int | None:
 
 
 def require(n_bytes: float, what: str, remedy: str) -> None:
-    """Refuse work that will not fit.
+    """Raise an error if work will not fit into memory.
 
     Parameters
     ----------
     n_bytes : float
-        What the work is expected to take on top of what is in use now.
+        Memory that the work is expected to need in addition to what is in use now.
     what : str
         The work, as the subject of the message.
     remedy : str
-        Which knob to turn.
+        What the user can do: which parameter to change.
     """
     free = available()
     if free is not None and n_bytes > free:
+        within = "" if _limit is None else f" within the limit of {_limit / 2**30:.1f} GiB"
         raise SettingsError(
-            f"{what} needs about {n_bytes / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are free. {remedy}"
+            f"{what} needs about {n_bytes / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are free{within}. "
+            f"{remedy}"
         )

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array, vstack
 
+import longtail
 from longtail.engine import memory
 from longtail.errors import SettingsError
+from longtail.models import MODELS
+from longtail.models.decaf import DECAF
 from longtail.models.dismec import DiSMEC
 from tests.contract import toy
+
+
+def make_sparse(L: int) -> tuple[csr_array, csr_array, csr_array]:
+    """Return one feature and one label per point, and label text."""
+    some = csr_array((np.ones(L, np.float32), np.arange(L), np.arange(L + 1)), shape=(L, L))
+    return some, some, some
 
 
 def test_this_machine_says_what_is_free() -> None:
@@ -31,3 +42,55 @@ def test_training_that_does_not_fit_is_refused_before_it_starts(monkeypatch) -> 
         DiSMEC().fit(X, Y)
     monkeypatch.setattr(memory, "available", lambda: None)
     DiSMEC().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("text", "n_bytes"), [("8GB", 8 * 10**9), ("1.5 GiB", 3 * 2**29), ("500M", 5 * 10**8), ("20kb", 20_000), ("7", 7)]
+)
+def test_sizes_are_read(text: str, n_bytes: int) -> None:
+    assert memory.parse_size(text) == n_bytes
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "8XB", "0GB", "many"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(SettingsError, match="no amount of memory"):
+        memory.parse_size(text)
+
+
+def test_a_limit_is_compared_with_what_the_process_holds() -> None:
+    X, Y, _ = toy()
+    memory.set_limit("1MB")  # less than Python itself
+    try:
+        assert memory.available() == 0
+        with pytest.raises(SettingsError, match=r"within the limit of.*n_jobs"):
+            DiSMEC().fit(X, Y)
+        memory.set_limit(memory.used() + 2**30)
+        assert 2**29 < (memory.available() or 0) <= 2**30
+    finally:
+        memory.set_limit(None)
+
+
+WRAPPERS = ("ranknet", "taug", "labeltext", "calibrated")
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in WRAPPERS])
+def test_every_ranker_estimates_more_memory_for_more_data(name: str) -> None:
+    def needed(times: int) -> float:
+        X, Y, Z = toy()
+        many = [csr_array(vstack([part] * times)) for part in (X, Y)]
+        return longtail.make(name).memory_needed(*many, Z)
+
+    assert 0 < needed(1) < needed(8)
+
+
+def test_wrappers_need_more_than_their_base() -> None:
+    X, Y, Z = toy()
+    base = longtail.make("bonsai").memory_needed(X, Y, Z)
+    for name in ("ranknet(bonsai)", "taug(bonsai)", "labeltext(bonsai)", "blend([bonsai, knn])"):
+        assert longtail.make(name).memory_needed(X, Y, Z) > base
+
+
+def test_a_wide_beam_is_counted() -> None:
+    X, Y, Z = make_sparse(L=20_000)
+    wide, narrow = (DECAF(preset="paper", beam=beam).memory_needed(X, Y, Z) for beam in (None, 10))
+    assert wide > narrow + 1e8
