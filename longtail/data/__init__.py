@@ -1,6 +1,6 @@
-"""What comes in: datasets, the field's file formats, text turned into features, splits and generators.
+"""Datasets, readers and writers of the field's file formats, text features, splits and synthetic data.
 
-Names are loaded on first use, so that importing the package costs nothing and reading a sparse file never loads polars.
+Names are loaded on first use, so that importing the package is instant.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from longtail.data.text import TextVectorizer as TextVectorizer
     from longtail.data.writing import write as write
 
-_HOME = {
+_MODULES = {
     "Dataset": "longtail.data.dataset",
     "TextVectorizer": "longtail.data.text",
     "read": "longtail.data.reading",
@@ -25,9 +25,9 @@ __all__ = ["Dataset", "TextVectorizer", "read", "write"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOME[name]), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

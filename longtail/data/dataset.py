@@ -1,4 +1,4 @@
-"""A dataset: documents, labels and what is known about both, all sparse."""
+"""The dataset class: sparse features and labels of points, with their names and texts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.errors import DataError
+from longtail.notebook import notebook_html
+from longtail.sparse import resized
 
 if TYPE_CHECKING:
     from longtail.data.text import TextVectorizer
@@ -17,37 +19,39 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False, repr=False)
 class Dataset:
-    """Points, their labels, and what is known about both.
+    """Features and labels of points (documents), with optional names, texts and a test part.
 
     Matrices are canonical `scipy.sparse.csr_array`: rows sorted, no duplicates, no stored zeros, float32 values. A
-    point may have no features and may have no labels; either is an empty row.
+    point without features or without labels is an empty row.
 
     Parameters
     ----------
     X : csr_array of shape (N, D) or None
-        Features of the points. None when text was read without a vectoriser.
+        Features of the points. None if text was read without a vectorizer.
     Y : csr_array of shape (N, L)
-        Labels of the points: 1 where a point has a label, or its relevance where the files grade it.
+        Labels of the points: 1 where a point has a label, or the relevance of the label if the files give one.
     Z : csr_array of shape (L, D) or None
-        Features of the label texts, over the same vocabulary as `X`.
+        Features of the label texts, with the same columns as `X`.
     ids : list of str or None
-        Name of each point.
+        Identifier of each point.
     texts : list of str or None
-        Text of each point, where it was read.
+        Text of each point.
     label_ids : list of str or None
         Identifier of each label.
     label_names : list of str or None
-        What to show for each label.
+        Name of each label, as shown to people.
     label_texts : list of str or None
-        The text that `Z` was made from.
+        Text of each label, from which `Z` is computed.
     ignore : int32 array of shape (P, 2) or None
-        Pairs (row, label) to leave out when predictions are judged: a product that is its own label, for example.
+        Pairs (row, label) that are excluded from training and evaluation: a product that is its own label, for example.
     test : Dataset or None
-        The test part, over the same features and labels.
+        The test part, with the same features and labels.
     vectorizer : TextVectorizer or None
-        What turned texts into `X` and `Z`.
+        The vectorizer that computed `X` and `Z` from texts.
     name : str
-        Name to show in tables.
+        Name shown in tables.
+    labels_separator : str or None
+        The separator at which the label cells of a table were cut. None if labels were lists or came without one.
     """
 
     X: csr_array | None
@@ -62,6 +66,7 @@ class Dataset:
     test: Dataset | None = None
     vectorizer: TextVectorizer | None = None
     name: str = field(default="data")
+    labels_separator: str | None = None
 
     @property
     def n_points(self) -> int:
@@ -75,14 +80,14 @@ class Dataset:
 
     @property
     def n_features(self) -> int:
-        """Number of features, D; 0 while there are none."""
+        """Number of features, D; 0 if there is no feature matrix."""
         return 0 if self.X is None else int(self.X.shape[1])
 
     def __repr__(self) -> str:
         extras = [
             f.name
             for f in fields(self)
-            if f.name not in ("X", "Y", "name", "test") and getattr(self, f.name) is not None
+            if f.name not in ("X", "Y", "name", "test", "labels_separator") and getattr(self, f.name) is not None
         ]
         parts = [
             repr(self.name),
@@ -93,8 +98,23 @@ class Dataset:
         parts += [f"test={self.test.n_points} points"] if self.test is not None else []
         return f"Dataset({', '.join(parts + extras)})"
 
+    def _repr_html_(self) -> str:
+        per_point = self.Y.nnz / max(self.n_points, 1)
+        facts = {
+            "points": f"{self.n_points:,}" + ("" if self.test is None else f" and {self.test.n_points:,} for testing"),
+            "labels": f"{self.n_labels:,}, {per_point:.1f} per point",
+            "features": "not computed" if self.X is None else f"{self.n_features:,}",
+        }
+        names = self.label_names or self.label_ids or [str(label) for label in range(self.n_labels)]
+        rows = []
+        for at in range(min(self.n_points, 5)):
+            text = self.texts[at] if self.texts is not None else self.ids[at] if self.ids is not None else str(at)
+            own = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
+            rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(own)))
+        return notebook_html(f"Dataset {self.name}", facts, ["point" if self.texts is None else "text", "labels"], rows)
+
     def subset(self, rows: Any) -> Dataset:
-        """The points of `rows`, in that order, over the same features and labels and without the test part.
+        """Return the points of `rows` in that order, with the same features and labels and without the test part.
 
         Parameters
         ----------
@@ -122,11 +142,11 @@ class Dataset:
         )
 
     def with_labels(self, label_ids: Sequence[str]) -> Dataset:
-        """The same points over another list of labels, matched by identifier.
+        """Renumber the labels: return the same points with the columns of `Y` in the order of `label_ids`.
 
-        A dataset read from a table numbers the labels it meets; a model has numbered those it was trained on. This puts
-        the first in the order of the second. Labels that `label_ids` lacks are placed after it, so that a label a model
-        cannot know still counts as missed.
+        A dataset read from a table numbers its labels in the order in which they occur, which need not be the order in
+        which a model was trained. Labels that are not in `label_ids` are placed after it, so that a label that the
+        model cannot suggest still counts as missed.
 
         Parameters
         ----------
@@ -138,39 +158,48 @@ class Dataset:
         Dataset
         """
         if self.label_ids is None:
-            raise DataError("the labels have no identifiers to match", remedy="Read data that names its labels")
-        place = {label: j for j, label in enumerate(label_ids)}
-        if len(place) < len(label_ids) or len(set(self.label_ids)) < self.n_labels:
+            raise DataError("the labels have no identifiers to match", remedy="Read data that has label names")
+        position = {label: j for j, label in enumerate(label_ids)}
+        if len(position) < len(label_ids) or len(set(self.label_ids)) < self.n_labels:
             raise DataError(
-                "two labels have the same identifier", remedy="Labels are matched by identifiers of their own"
+                "two labels have the same identifier", remedy="Labels are matched by identifier; make them distinct"
             )
-        columns = np.array([place.setdefault(label, len(place)) for label in self.label_ids], np.int32)
-        old = np.full(len(place), -1)
+        columns = np.array([position.setdefault(label, len(position)) for label in self.label_ids], np.int32)
+        order = list(position)
+        old = np.full(len(order), -1)  # the column that each label has now, -1 for none
         old[columns] = np.arange(self.n_labels)
 
-        def move(part: Dataset, test: Dataset | None) -> Dataset:
+        def reorder(strings: list[str] | None) -> list[str] | None:
+            if strings is None:
+                return None
+            return [strings[i] if i >= 0 else label for i, label in zip(old, order, strict=True)]
+
+        def renumber(part: Dataset, test: Dataset | None) -> Dataset:
             Y = csr_array(
-                (part.Y.data, columns[part.Y.indices], part.Y.indptr), shape=(part.n_points, len(place)), copy=True
+                (part.Y.data, columns[part.Y.indices], part.Y.indptr), shape=(part.n_points, len(order)), copy=True
             )
             Y.sort_indices()
             Z = part.Z
             if Z is not None:
-                empty = csr_array((1, Z.shape[1]), dtype=Z.dtype)
-                Z = csr_array(_stack(Z, empty)[old])  # -1 takes the empty row
-            known = list(place)
-            names, texts = ([held and [held[i] if i >= 0 else label for i, label in zip(old, known, strict=True)]
-                             for held in (part.label_names, part.label_texts)])  # fmt: skip
+                Z = resized(Z, Z.shape[0] + 1)[old]  # -1 takes the empty last row
             ignore = part.ignore
             if ignore is not None:
                 ignore = np.stack([ignore[:, 0], columns[ignore[:, 1]]], axis=1)
             return replace(
-                part, Y=Y, Z=Z, label_ids=known, label_names=names, label_texts=texts, ignore=ignore, test=test
+                part,
+                Y=Y,
+                Z=Z,
+                label_ids=order,
+                label_names=reorder(part.label_names),
+                label_texts=reorder(part.label_texts),
+                ignore=ignore,
+                test=test,
             )
 
-        return move(self, None if self.test is None else move(self.test, None))
+        return renumber(self, None if self.test is None else renumber(self.test, None))
 
     def validate(self, *, require_labels: bool = True) -> Dataset:
-        """Check that all parts fit together; return the dataset itself.
+        """Check that all parts are consistent, and return the dataset itself.
 
         Parameters
         ----------
@@ -180,23 +209,23 @@ class Dataset:
         Raises
         ------
         DataError
-            With the part that does not fit and what was expected.
+            Names the part that is inconsistent and what was expected.
         """
         n, L = self.Y.shape
         _check_matrix("Y", self.Y, n, L)
         if self.Y.nnz and self.Y.data.min() <= 0:
-            row = int(np.searchsorted(self.Y.indptr, np.argmax(self.Y.data <= 0), side="right")) - 1
+            row = row_of_entry(self.Y, int(np.argmax(self.Y.data <= 0)))
             raise DataError("a label's relevance is not positive", row=row, remedy="Leave such labels out")
         if require_labels and not self.Y.nnz:
-            raise DataError("no point has a label", remedy="Training needs labels; check the labels' column or file")
+            raise DataError("no point has a label", remedy="Training needs labels; check the labels column or file")
         if self.X is not None:
             _check_matrix("X", self.X, n, self.X.shape[1])
         if self.Z is not None:
             _check_matrix("Z", self.Z, L, self.X.shape[1] if self.X is not None else self.Z.shape[1])
         for name, length in (("ids", n), ("texts", n), ("label_ids", L), ("label_names", L), ("label_texts", L)):
-            held = getattr(self, name)
-            if held is not None and len(held) != length:
-                raise DataError(f"{name} has {len(held)} entries where {length} were expected")
+            strings = getattr(self, name)
+            if strings is not None and len(strings) != length:
+                raise DataError(f"{name} has {len(strings)} entries, expected {length}")
         if self.ignore is not None:
             pairs = self.ignore
             if pairs.ndim != 2 or pairs.shape[1] != 2:
@@ -214,10 +243,9 @@ class Dataset:
         return self
 
 
-def _stack(a: csr_array, b: csr_array) -> csr_array:
-    from scipy.sparse import vstack
-
-    return vstack([a, b], format="csr")
+def row_of_entry(A: csr_array, entry: int) -> int:
+    """Return the row of a stored entry, given by its position among all stored entries."""
+    return int(np.searchsorted(A.indptr, entry, side="right")) - 1
 
 
 def _check_matrix(name: str, A: Any, n: int, m: int) -> None:
@@ -226,8 +254,9 @@ def _check_matrix(name: str, A: Any, n: int, m: int) -> None:
         raise DataError(f"{name} is a {type(A).__name__}, expected a csr_array", remedy=remedy)
     if A.shape != (n, m):
         raise DataError(f"{name} has shape {A.shape}, expected {(n, m)}")
-    if A.nnz and not (np.isfinite(A.data.min()) and np.isfinite(A.data.max())):  # both spread NaN; no array is made
-        row = int(np.searchsorted(A.indptr, np.argmin(np.isfinite(A.data)), side="right")) - 1
+    # min and max are NaN if any value is, so that no array of booleans is needed for good data.
+    if A.nnz and not (np.isfinite(A.data.min()) and np.isfinite(A.data.max())):
+        row = row_of_entry(A, int(np.argmin(np.isfinite(A.data))))
         raise DataError(f"{name} holds a NaN or an infinite value", row=row, remedy="Remove or replace it")
     if A.nnz and (A.indices.min() < 0 or A.indices.max() >= m):
         raise DataError(f"{name} holds a column outside 0 … {m - 1}")

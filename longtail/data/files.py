@@ -1,4 +1,4 @@
-"""Files as bytes: opened whatever their compression, found under any of their names, written all or nothing."""
+"""Open files with any compression, find them under any of their names, and write them completely or not at all."""
 
 from __future__ import annotations
 
@@ -6,25 +6,32 @@ import io
 import os
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from longtail.errors import DataError
+from longtail.errors import DataError, SettingsError
 
 COMPRESSED = (".gz", ".xz", ".zst")
+OVERWRITE = "Choose another, or pass overwrite=True (--overwrite on the command line)"
+UNPACKED_VARIABLE = "LONGTAIL_MOST_UNPACKED"
+"""Variable that sets how many bytes one compressed byte may unpack to."""
+_MOST_UNPACKED = 300
+_HARMLESS = 1 << 28  # bytes that any file may unpack to
+_PIECE = 1 << 13  # bytes given to the decompressor at once; it unpacks all of them before any can be counted
 _AGAIN = "Copy or download it again"
 
 
 def plain_name(path: Path) -> str:
-    """The file's name without the ending of its compression."""
+    """Return the name of a file without the ending of its compression."""
     return path.name[: -len(path.suffix)] if path.suffix in COMPRESSED else path.name
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """The first file in `folder` with one of `names`, plain or compressed."""
+    """Return the first file in `folder` with one of `names`, plain or compressed, or None."""
     for name in names:
         for ending in ("", *COMPRESSED):
             path = folder / (name + ending)
@@ -33,39 +40,92 @@ def find(folder: Path, *names: str) -> Path | None:
     return None
 
 
+class _Limited(io.RawIOBase):
+    """A decompressed stream that ends with an error where a small file unpacks to an enormous one.
+
+    A file of 460 kB can unpack to 15 GB. Real data rarely unpacks to more than 30 times its size.
+    """
+
+    def __init__(self, stream: Any, path: Path) -> None:
+        self._stream, self._path, self._unpacked = stream, path, 0
+        self._most = max(_HARMLESS, most_unpacked() * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        n = self._stream.readinto(buffer)
+        self._unpacked += n
+        if self._unpacked > self._most:
+            raise too_much_unpacked(self._path)
+        return n
+
+
+def most_unpacked() -> int:
+    """Return how many bytes one compressed byte may unpack to."""
+    text = os.environ.get(UNPACKED_VARIABLE, "")
+    if not text:
+        return _MOST_UNPACKED
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingsError(f"{UNPACKED_VARIABLE} is {text[:40]!r}; give a whole number from 1")
+    return int(text)
+
+
+def too_much_unpacked(path: Path) -> DataError:
+    """Return the error for a compressed file that unpacks to more than is plausible."""
+    most = most_unpacked()
+    return DataError(
+        f"unpacks to more than {most} bytes per compressed byte",
+        path=path,
+        remedy=f"If that is right, unpack it first, or set the variable {UNPACKED_VARIABLE} to more than {most}",
+    )
+
+
+def check_regular(path: Path) -> None:
+    """Refuse fifos, sockets and devices, which may never end and cannot be read twice."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return  # opening it says what is wrong
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+        raise DataError(
+            "a fifo, socket or device, not a file", path=path, remedy="Write the data to a file first, and give that"
+        )
+
+
 class _Zstandard(io.RawIOBase):
-    """Frames of Zstandard as a stream. The package's own reader takes a cut-off file for a whole one; this does not."""
+    """Zstandard frames as a stream that detects a truncated file, which the reader of the package does not."""
 
     def __init__(self, file: IO[bytes]) -> None:
         import zstandard
 
         self._file, self._new = file, zstandard.ZstdDecompressor().decompressobj
         self._frame: Any = None
-        self._held, self._at = b"", 0
+        self._buffer, self._at = b"", 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while self._at == len(self._held):
+        while self._at == len(self._buffer):
             piece = b"" if self._frame is None else self._frame.unused_data
             if self._frame is not None and self._frame.eof:
                 self._frame = None
-            piece = piece or self._file.read(1 << 17)
+            piece = piece or self._file.read(_PIECE)
             if not piece:
                 if self._frame is not None:
                     raise EOFError
                 return 0
             self._frame = self._frame or self._new()
-            self._held, self._at = self._frame.decompress(piece), 0
-        part = memoryview(self._held)[self._at : self._at + len(buffer)]
+            self._buffer, self._at = self._frame.decompress(piece), 0
+        part = memoryview(self._buffer)[self._at : self._at + len(buffer)]
         buffer[: len(part)] = part
         self._at += len(part)
         return len(part)
 
 
 def _decompressed(file: IO[bytes]) -> IO[bytes]:
-    """The stream inside `file`, told by its first bytes, which names sometimes contradict."""
+    """Return the decompressed stream; the first bytes show the compression, since names may be wrong."""
     head = file.read(6)
     file.seek(0)
     if head.startswith(b"\x1f\x8b"):
@@ -77,15 +137,16 @@ def _decompressed(file: IO[bytes]) -> IO[bytes]:
 
         return lzma.LZMAFile(file)  # type: ignore[return-value]
     if head.startswith(b"\x28\xb5\x2f\xfd"):
-        return io.BufferedReader(_Zstandard(file), 1 << 20)  # type: ignore[return-value]
+        return _Zstandard(file)  # type: ignore[return-value]
     return file
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed; whatever goes wrong while reading is a `DataError` that names the file."""
+    """Open a file for reading, decompressed; errors while reading become a `DataError` that names the file."""
     broken: list[type[BaseException]] = []
     try:
+        check_regular(path)
         with open(path, "rb") as file:
             stream = _decompressed(file)
             if stream is not file:
@@ -93,34 +154,33 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
                 import zlib
 
                 broken += [zlib.error, lzma.LZMAError]
-                if isinstance(stream, io.BufferedReader):
+                if isinstance(stream, _Zstandard):
                     import zstandard
 
                     broken.append(zstandard.ZstdError)
+                stream = io.BufferedReader(_Limited(stream, path), 1 << 20)  # type: ignore[assignment]
             yield stream
     except EOFError:
-        raise DataError(
-            "the compressed data ends before its end: the file is cut off", path=path, remedy=_AGAIN
-        ) from None
+        raise DataError("the compressed data ends too early: the file is cut off", path=path, remedy=_AGAIN) from None
     except DataError:
         raise
     except tuple(broken) as error:
         raise DataError(f"the compressed data is damaged ({error})", path=path, remedy=_AGAIN) from None
     except OSError as error:
-        damaged = error.filename is None  # gzip's complaints about its contents carry no name
+        damaged = error.filename is None  # gzip's errors about the content have no file name
         what = f"the compressed data is damaged ({error})" if damaged else f"cannot be read ({error.strerror})"
         raise DataError(what, path=path, remedy=_AGAIN if damaged else "Check the path and its permissions") from None
 
 
 def check_whole(path: Path) -> None:
-    """Raise if a compressed file is damaged. Nonsense read from one is explained by that, and the end tells it."""
+    """Raise if a compressed file is damaged, which explains wrong content; the damage shows at its end."""
     with open_bytes(path) as stream:
         while plain_name(path) != path.name and stream.read(1 << 20):
             pass
 
 
-def blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
-    """Cut a stream into blocks of whole lines of about `size` bytes; each ends with a newline."""
+def line_blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
+    """Yield blocks of whole lines of about `size` bytes; each ends with a newline."""
     carried: list[bytes] = []
     while piece := stream.read(size):
         cut = piece.rfind(b"\n") + 1
@@ -134,25 +194,16 @@ def blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Lines of a file with their numbers from 1, blank ones left out."""
+    """Yield the lines of a file with their numbers, counted from 1, without blank ones."""
     number = 0
     with open_bytes(path) as stream:
-        for block in blocks(stream, 1 << 20):
+        for block in line_blocks(stream, 1 << 20):
             for line in block.split(b"\n")[:-1]:
                 number += 1
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 if line and not line.isspace():
                     yield number, line
-
-
-def decode(line: bytes, path: Path, number: int) -> str:
-    """A line as text, or the error that says where it is not UTF-8."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError as error:
-        remedy = "Convert the file to UTF-8, for example with iconv"
-        raise DataError(f"not UTF-8 at byte {error.start} of the line", path=path, line=number, remedy=remedy) from None
 
 
 # Writing ------------------------------------------------------------------------------------------------------------
@@ -182,7 +233,7 @@ def _compressing(file: IO[bytes], ending: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def write_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, compressed as its name ends; it appears under its name only when whole."""
+    """Write a file, compressed as its ending says; it appears under its name only when complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -200,22 +251,20 @@ def write_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def write_folder(path: Path, known: re.Pattern[str], overwrite: bool) -> Iterator[Path]:
-    """Write a folder that appears under its name only when whole.
+    """Write a folder that appears under its name only when complete.
 
-    An existing folder is replaced only when asked, and only if it holds nothing but files whose names match `known`.
+    An existing folder is replaced only with `overwrite`, and only if all names of files in it match `known`.
     """
     if path.exists() and not path.is_dir():
         raise DataError("there is a file where a folder should be written", path=path, remedy="Choose another name")
-    held = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-    if held and not overwrite:
-        raise DataError(
-            "the folder exists and is not empty", path=path, remedy="Choose another, or pass overwrite=True"
-        )
-    foreign = [name for name in held if not known.fullmatch(name)]
+    present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
+    if present and not overwrite:
+        raise DataError("the folder exists and is not empty", path=path, remedy=OVERWRITE)
+    foreign = [name for name in present if not known.fullmatch(name)]
     if foreign:
         remedy = "Move them away or choose another folder"
         raise DataError(
-            f"the folder holds files that are no dataset's: {', '.join(foreign[:5])}", path=path, remedy=remedy
+            f"the folder holds files that are not part of a dataset: {', '.join(foreign[:5])}", path=path, remedy=remedy
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))

@@ -1,8 +1,8 @@
-"""Raw text as JSON lines: ``trn.json``, ``tst.json`` and ``lbl.json``, one object a line.
+"""Raw text as JSON lines: ``trn.json``, ``tst.json`` and ``lbl.json``, one object per line.
 
-A point has ``title`` and perhaps ``content`` (its text is the title, a newline and the content), ``target_ind`` with
-the indices of its labels, and perhaps ``uid`` and ``target_rel`` with their relevances. Line i of ``lbl.json`` is label
-i; its ``title`` is both its name and its text.
+A point has a ``title``, a ``content`` or both (joined by a newline they are its text) and ``target_ind``, the indices
+of its labels. ``uid`` and ``target_rel``, the relevance of each label, are optional. Line i of ``lbl.json`` is label i;
+its ``title`` is both its name and its text.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Objects of a JSON-lines file with the numbers of their lines."""
+    """Yield the objects of a JSON-lines file with their line numbers."""
     loads = orjson.loads
     seen = False
     for number, line in lines(path):
         try:
             item = loads(line)
         except orjson.JSONDecodeError as error:
-            what = f"not valid JSON ({error.msg}, column {error.colno})"
+            what = f"this is not valid JSON ({error.msg}, column {error.colno})"
             raise DataError(what, path=path, line=number, remedy="Write one JSON object on each line") from None
         if not isinstance(item, dict):
             kind = {list: "a list", str: "a string", type(None): "null"}.get(type(item), "a number")
@@ -47,14 +47,19 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def first_object(path: Path) -> dict[str, Any]:
-    """The first object of a file, to tell its layout from its keys."""
+    """Return the first object of a file, whose keys show the layout."""
     return next(objects(path))[1]
 
 
 def read_labels(path: Path) -> tuple[list[str] | None, list[str] | None, list[str] | None, int]:
-    """Identifiers, names and texts of the labels of ``lbl.json``, each None if no label has one, and their number.
+    """Read the labels of ``lbl.json``.
 
     The text of a label is its title, unless the line has a ``text`` of its own.
+
+    Returns
+    -------
+    label_ids, label_names, label_texts : lists of str, or None where no label has one
+    n_labels : int
     """
     ids: list[str | None] = []
     names: list[str | None] = []
@@ -64,28 +69,28 @@ def read_labels(path: Path) -> tuple[list[str] | None, list[str] | None, list[st
         text = _string(item, "text", path, number) if "text" in item else title
         uid = _uid(item, path, number)
         if title is None and uid is None:
-            remedy = "Give each label a title, its text"
+            remedy = "Give each label a title: its name and text"
             raise DataError('the label has neither "title" nor "uid"', path=path, line=number, remedy=remedy)
         ids.append(uid)
         names.append(title)
         texts.append(text)
     shown = None if _all_none(names) else [name or uid or "" for name, uid in zip(names, ids, strict=True)]
-    return names_or_places(ids), shown, None if _all_none(texts) else [text or "" for text in texts], len(ids)
+    return ids_or_positions(ids), shown, None if _all_none(texts) else [text or "" for text in texts], len(ids)
 
 
 def read_names(path: Path) -> tuple[list[str] | None, list[str] | None]:
-    """Identifiers and texts of points whose features and labels lie in matrices; None where none is given."""
+    """Read identifiers and texts of points whose features and labels are in matrices; None where none is given."""
     ids: list[str | None] = []
     texts: list[str] = []
     for number, item in objects(path):
         ids.append(_uid(item, path, number))
         if "text" in item:
             texts.append(_string(item, "text", path, number) or "")
-    return names_or_places(ids), texts if len(texts) == len(ids) else None
+    return ids_or_positions(ids), texts if len(texts) == len(ids) else None
 
 
 def read_points(path: Path, labels: Path, n_labels: int, *, require_labels: bool = True) -> Dataset:
-    """Points of ``trn.json`` or ``tst.json``: texts, identifiers and label matrix, without features."""
+    """Read the points of ``trn.json`` or ``tst.json``: texts, identifiers and label matrix, without features."""
     ids: list[str | None] = []
     texts: list[str] = []
     rows, at = LabelRows(), array("q")
@@ -102,8 +107,8 @@ def read_points(path: Path, labels: Path, n_labels: int, *, require_labels: bool
     if wrong is not None:
         row, label = wrong
         what = f"target_ind names label {label}, but {labels.name} holds {n_labels}, counted from 0"
-        raise DataError(what, path=path, line=at[row], remedy="Add the label's line or correct the index")
-    return Dataset(X=None, Y=rows.matrix(n_labels), ids=names_or_places(ids), texts=texts)
+        raise DataError(what, path=path, line=at[row], remedy=f"Add the label to {labels.name} or correct the index")
+    return Dataset(X=None, Y=rows.matrix(n_labels), ids=ids_or_positions(ids), texts=texts)
 
 
 def _append_targets(rows: LabelRows, item: dict[str, Any], path: Path, number: int, required: bool) -> None:
@@ -133,7 +138,7 @@ def _string(item: dict[str, Any], key: str, path: Path, number: int) -> str | No
     value = item.get(key)
     if value is None or isinstance(value, str):
         return value
-    raise DataError(f'"{key}" is not a string', path=path, line=number, remedy="Put the text in quotation marks")
+    raise DataError(f'"{key}" is not a string', path=path, line=number, remedy="Put its value in quotation marks")
 
 
 def _uid(item: dict[str, Any], path: Path, number: int) -> str | None:
@@ -145,8 +150,8 @@ def _uid(item: dict[str, Any], path: Path, number: int) -> str | None:
     raise DataError('"uid" is neither a string nor a whole number', path=path, line=number, remedy="Use one of them")
 
 
-def names_or_places(ids: list[str | None]) -> list[str] | None:
-    """Identifiers as read; where only some have one the others get their place."""
+def ids_or_positions(ids: list[str | None]) -> list[str] | None:
+    """Return None if no point has an identifier; otherwise points without one get their position."""
     if _all_none(ids):
         return None
     return [str(i) if uid is None else uid for i, uid in enumerate(ids)]

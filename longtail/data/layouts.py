@@ -1,4 +1,4 @@
-"""Which of the field's layouts a folder or file has, told by names first and by first lines where names do not tell."""
+"""Recognise the layout of a folder or file by its names, and by first lines where names are not enough."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from longtail.data.files import find, open_bytes, plain_name
 from longtail.errors import DataError
 
-FORMATS = ("lf", "npz", "sparse", "svmlight", "json", "table")
+READ_FORMATS = ("lf", "npz", "sparse", "svmlight", "json", "table", "documents")
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _TRAIN, _TEST = ("trn", "train"), ("tst", "test")
@@ -23,39 +23,41 @@ _LOOKED_FOR = """\
   npz pairs      X.npz + Y.npz, trn_X.npz + trn_Y.npz, X.trn.npz + Y.trn.npz, trn_X_Xf.npz + trn_X_Y.npz
   raw text       trn.json, tst.json, lbl.json
   tables         train.csv, train.tsv, train.parquet, train.jsonl (test.… for the test part)
+  documents      NAME.txt with NAME.tsv or NAME.key each, in the folder or in train and test
   each plain or with .gz, .xz, .zst"""
 
 
 @dataclass(frozen=True)
 class Files:
-    """The files of a dataset: one for each part, or a features file and a labels file."""
+    """The files of a dataset: one per part, or a features file and a labels file per part."""
 
     format: str
     folder: Path
     train: tuple[Path, ...]
     test: tuple[Path, ...] = ()
-    alone: bool = False  # a single file was asked for, so what lies beside it is no part of it
+    alone: bool = False  # a single file was requested, so other files in its folder are not part of the dataset
 
 
 def recognise(path: Path, format: str | None = None) -> Files:
-    """Tell the layout of a folder or file, or say what was looked for."""
-    found = _folder(path, format) if path.is_dir() else _file(path, format)
-    if found is not None:
-        return found
+    """Recognise the layout of a folder or file; the error lists the names that were looked for."""
+    files = _files_in(path, format) if path.is_dir() else _files_of(path, format)
+    if files is not None:
+        return files
     wanted = "dataset that is recognised" if format is None else f"dataset of format {format!r}"
-    held = "nothing"
+    content = ""
     if path.is_dir():
         names = sorted(entry.name for entry in path.iterdir())
-        held = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "") if names else "nothing"
+        more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+        content = f": the folder holds {', '.join(names[:8]) or 'nothing'}{more}"
     raise DataError(
-        f"no {wanted}" + (f": the folder holds {held}" if path.is_dir() else ""),
+        f"no {wanted}{content}",
         path=path,
         remedy=f"Looked for:\n{_LOOKED_FOR}",
     )
 
 
-def _folder(folder: Path, format: str | None) -> Files | None:
-    for known in (format,) if format else FORMATS:
+def _files_in(folder: Path, format: str | None) -> Files | None:
+    for known in (format,) if format else READ_FORMATS:
         train, test = _parts(folder, known)
         if train:
             if known in ("sparse", "svmlight") and format is None:
@@ -67,13 +69,15 @@ def _folder(folder: Path, format: str | None) -> Files | None:
 
 
 def _parts(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    if format == "documents":
+        return _document_folders(folder)
     if format in ("lf", "npz"):
         ending = ".txt" if format == "lf" else ".npz"
         patterns = _PAIRS[:1] if format == "lf" else _PAIRS
-        train = _pair(folder, _TRAIN, patterns, ending)
+        train = _matrix_files(folder, _TRAIN, patterns, ending)
         if not train and format == "npz":
-            train = _pair(folder, ("",), (("X", "Y"),), ending)
-        return train, _pair(folder, _TEST, patterns, ending)
+            train = _matrix_files(folder, ("",), (("X", "Y"),), ending)
+        return train, _matrix_files(folder, _TEST, patterns, ending)
     if format in ("sparse", "svmlight"):
         endings: tuple[str, ...] = (".txt", ".svm", ".libsvm", ".svmlight", ".dat")
     else:
@@ -81,8 +85,21 @@ def _parts(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path, ...
     return tuple(_single(folder, part, endings) for part in (_TRAIN, _TEST))  # type: ignore[return-value]
 
 
+def _document_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+    """Find folders of texts with their labels: the folder itself, or its folders for training and test."""
+    from longtail.data.documents import has_documents
+
+    if has_documents(folder):
+        return (folder,), ()
+    train, test = (
+        tuple(part for name in names if (part := folder / name).is_dir() and has_documents(part))[:1]
+        for names in (_TRAIN, _TEST)
+    )
+    return train, test
+
+
 def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> tuple[Path, ...]:
-    """The file called train.txt, or the only one called <name>_train.txt."""
+    """Find the file called train.txt, or the only one called <name>_train.txt."""
     exact = find(folder, *(name + ending for ending in endings for name in names))
     if exact is not None:
         return (exact,)
@@ -94,13 +111,15 @@ def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> t
         if pattern.fullmatch(entry.name) and not entry.name.startswith("filter_labels_") and entry.is_file()
     )
     if len(loose) > 1:
-        remedy = "Name the one to read, or keep one dataset in a folder"
+        remedy = "Give the path of the file to read, or keep one dataset per folder"
         raise DataError(f"the folder holds several: {', '.join(p.name for p in loose)}", path=folder, remedy=remedy)
     return tuple(loose)
 
 
-def _pair(folder: Path, parts: tuple[str, ...], patterns: tuple[tuple[str, str], ...], ending: str) -> tuple[Path, ...]:
-    """Features and labels of one part. One without the other is an error: half of a dataset is missing."""
+def _matrix_files(
+    folder: Path, parts: tuple[str, ...], patterns: tuple[tuple[str, str], ...], ending: str
+) -> tuple[Path, ...]:
+    """Find features and labels of one part; one without the other is an error, since half of a dataset is missing."""
     for features_name, labels_name in patterns:
         for part in parts:
             features = find(folder, features_name.format(part) + ending)
@@ -114,7 +133,7 @@ def _pair(folder: Path, parts: tuple[str, ...], patterns: tuple[tuple[str, str],
     return ()
 
 
-def _file(path: Path, format: str | None) -> Files | None:
+def _files_of(path: Path, format: str | None) -> Files | None:
     name, folder = plain_name(path), path.parent
     if format in ("sparse", "svmlight", "json", "table"):
         return Files(format, folder, (path,), alone=True)
@@ -126,9 +145,9 @@ def _file(path: Path, format: str | None) -> Files | None:
         for part in (*_TRAIN, *_TEST):
             for pattern in _PAIRS:
                 if name in [half.format(part) + ".npz" for half in pattern]:
-                    return Files("npz", folder, _pair(folder, (part,), (pattern,), ".npz"), alone=True)
+                    return Files("npz", folder, _matrix_files(folder, (part,), (pattern,), ".npz"), alone=True)
         if name in ("X.npz", "Y.npz"):
-            return Files("npz", folder, _pair(folder, ("",), (("X", "Y"),), ".npz"), alone=True)
+            return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), alone=True)
         return None
     if format is None:
         return Files(_sparse_kind(path), folder, (path,), alone=True)
@@ -136,20 +155,20 @@ def _file(path: Path, format: str | None) -> Files | None:
 
 
 def _is_raw(path: Path) -> bool:
-    """Whether JSON lines name labels by index, as the raw text layout does."""
+    """Return whether JSON lines give labels by index, as the raw text layout does."""
     from longtail.data.json_lines import first_object
 
     return "target_ind" in first_object(path)
 
 
 def _sparse_kind(path: Path) -> str:
-    """The repository's text begins with a line of counts, svmlight with a row or a comment."""
+    """Return "sparse" for a file that begins with a line of counts, "svmlight" for a row or a comment."""
     with open_bytes(path) as stream:
         head = stream.read(1 << 16)
     if not head:
         raise DataError("the file is empty", path=path, remedy="Check that it was written completely")
     if b"\0" in head:
         remedy = f"Looked for:\n{_LOOKED_FOR}"
-        raise DataError("the file is not text and its name tells no format", path=path, remedy=remedy)
+        raise DataError("the file is not text, and no format has such a name", path=path, remedy=remedy)
     first = head.removeprefix(b"\xef\xbb\xbf").lstrip().split(b"\n", 1)[0]
     return "svmlight" if b":" in first or b"," in first or first.startswith(b"#") else "sparse"

@@ -1,41 +1,42 @@
-"""The files of each layout into a `Dataset`, with what lies beside them: label names, texts, pairs to ignore."""
+"""Load the files of each layout into a `Dataset`, with label names, texts and pairs to ignore beside them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.dataset import Dataset
+from longtail.data.dataset import Dataset, row_of_entry
 from longtail.data.files import find, lines, open_bytes
-from longtail.data.labels import widen
 from longtail.data.layouts import Files
 from longtail.errors import DataError
+from longtail.sparse import resized
 
 if TYPE_CHECKING:
+    from longtail.data.label_file import LabelEntry
     from longtail.data.sparse_text import Rows
+    from longtail.data.table import TableReader
     from longtail.data.text import TextVectorizer
 
-Columns = tuple[str | Sequence[str] | None, str | None, str | None]  # text, labels, separator of labels
 
-
-def load(files: Files, columns: Columns, require_labels: bool) -> Dataset:
-    """Read what `files` names."""
+def load_files(files: Files, tables: TableReader) -> Dataset:
+    """Read the files of a dataset, tables with `tables`."""
     if files.format == "table":
-        data = _tables(files, columns, require_labels)
+        data = _tables(files, tables)
+    elif files.format == "documents":
+        data = _documents(files, tables)
     elif files.format == "json":
-        data = _json(files, require_labels)
+        data = _raw_text(files, tables.require_labels)
     else:
         data = _matrices(files)
         if not files.alone:
             _add_names(data, files)
     if not files.alone:
-        data.ignore = _pairs(files.folder, "filter_labels_train.txt", data)
+        data.ignore = _ignored_pairs(files.folder, "filter_labels_train.txt", data)
         if data.test is not None:
-            data.test.ignore = _pairs(files.folder, "filter_labels_test.txt", data.test)
+            data.test.ignore = _ignored_pairs(files.folder, "filter_labels_test.txt", data.test)
     if data.test is not None:
         for name in ("Z", "label_ids", "label_names", "label_texts"):
             setattr(data.test, name, getattr(data, name))
@@ -45,13 +46,15 @@ def load(files: Files, columns: Columns, require_labels: bool) -> Dataset:
 # Text ---------------------------------------------------------------------------------------------------------------
 
 
-def _json(files: Files, require_labels: bool) -> Dataset:
+def _raw_text(files: Files, require_labels: bool) -> Dataset:
     from longtail.data.json_lines import read_labels, read_points
 
     path = find(files.folder, "lbl.json", "lbl.jsonl", "label.json", "labels.json")
     if path is None:
         remedy = 'Line i of lbl.json is label i, as in {"uid": "…", "title": "…"}'
-        raise DataError("there is no lbl.json to say which labels target_ind means", path=files.folder, remedy=remedy)
+        raise DataError(
+            "there is no lbl.json, which lists the labels that target_ind refers to", path=files.folder, remedy=remedy
+        )
     ids, names, texts, n_labels = read_labels(path)
     data = read_points(files.train[0], path, n_labels, require_labels=require_labels)
     data.label_ids, data.label_names, data.label_texts = ids, names, texts
@@ -60,17 +63,36 @@ def _json(files: Files, require_labels: bool) -> Dataset:
     return data
 
 
-def _tables(files: Files, columns: Columns, require_labels: bool) -> Dataset:
-    from longtail.data.table import Vocabulary, read_table
-
-    text, labels, separator = columns
-    vocabulary = Vocabulary(separator)
-    data = read_table(files.train[0], text, labels, vocabulary, require_labels=require_labels)
+def _tables(files: Files, tables: TableReader) -> Dataset:
+    data = tables.read_file(files.train[0])
     if files.test:
-        data.test = read_table(files.test[0], text, labels, vocabulary, require_labels=require_labels)
-        data.Y = widen(data.Y, len(vocabulary.place))  # labels met only in the test part come last
-    data.label_ids = data.label_names = list(vocabulary.place)
+        data.test = tables.read_file(files.test[0])
+        data.Y = widened(data.Y, len(tables.numbers))  # labels that occur in the test part only come last
+        data.labels_separator = tables.labels_separator
+    data.label_ids = data.label_names = list(tables.numbers)
     return data
+
+
+def _documents(files: Files, tables: TableReader) -> Dataset:
+    from longtail.data.documents import read_documents
+    from longtail.data.label_file import describe_labels
+
+    entries: list[LabelEntry] = []
+    data = read_documents(files.train[0], tables.numbers, entries)
+    if files.test:
+        data.test = read_documents(files.test[0], tables.numbers, entries)
+        data.Y = widened(data.Y, len(tables.numbers))
+    data.label_ids = data.label_names = list(tables.numbers)
+    if entries:
+        describe_labels(data, entries, files.folder.name)
+    return data
+
+
+def widened(A: csr_array, n_columns: int) -> csr_array:
+    """Return the same entries in a matrix of `n_columns` columns, known to be canonical where `A` is."""
+    wide = resized(A, n_columns=n_columns)
+    wide.has_canonical_format = A.has_canonical_format
+    return wide
 
 
 # Matrices -----------------------------------------------------------------------------------------------------------
@@ -90,7 +112,7 @@ def _matrices(files: Files) -> Dataset:
                 raise DataError(
                     f"{B.shape[1]} {what}, but {files.train[0].name} has {A.shape[1]}",
                     path=files.test[-1 if what == "labels" else 0],
-                    remedy="Both parts must be counted alike; correct the header or the shape",
+                    remedy="Both parts must have the same features and labels; correct the header or the shape",
                 )
         data.test = Dataset(X=X_test, Y=Y_test)
     if not files.alone:
@@ -99,7 +121,7 @@ def _matrices(files: Files) -> Dataset:
 
 
 def _matrix_pair(format: str, part: tuple[Path, ...]) -> tuple[csr_array, csr_array]:
-    """Features and labels of one part."""
+    """Read features and labels of one part."""
     if format == "sparse":
         from longtail.data.sparse_text import read_repository
 
@@ -114,9 +136,9 @@ def _matrix_pair(format: str, part: tuple[Path, ...]) -> tuple[csr_array, csr_ar
         X, Y = read_npz(part[0]), read_npz(part[1], labels=True)
     if X.shape[0] != Y.shape[0]:
         what = f"{Y.shape[0]} rows, but {part[0].name} has {X.shape[0]}"
-        raise DataError(what, path=part[1], remedy="Row i of both files is the same point")
+        raise DataError(what, path=part[1], remedy="Row i of both files must be the same point")
     if Y.nnz and Y.data.min() < 0:
-        row = int(np.searchsorted(Y.indptr, np.argmin(Y.data), side="right")) - 1
+        row = row_of_entry(Y, int(np.argmin(Y.data)))
         raise DataError("a label has a negative value", path=part[1], row=row, remedy="Use 1, or a relevance above 0")
     return X, Y
 
@@ -127,7 +149,7 @@ def _both(rows: Rows) -> tuple[csr_array, csr_array]:
 
 
 def _svmlight(paths: list[Path]) -> list[tuple[csr_array, csr_array]]:
-    """Parts of svmlight data, as wide as the widest; features counted from 1 are counted from 0 afterwards."""
+    """Read the parts of svmlight data into matrices of the same width; features counted from 1 are shifted to 0."""
     from longtail.data.sparse_text import read_svmlight
 
     pairs = [_both(read_svmlight(path)) for path in paths]
@@ -137,7 +159,7 @@ def _svmlight(paths: list[Path]) -> list[tuple[csr_array, csr_array]]:
     n_labels = max(Y.shape[1] for _, Y in pairs)
     for X, _ in pairs:
         X.indices -= shift
-    return [(widen(X, n_features), widen(Y, n_labels)) for X, Y in pairs]
+    return [(widened(X, n_features), widened(Y, n_labels)) for X, Y in pairs]
 
 
 def _label_features(files: Files, data: Dataset) -> csr_array | None:
@@ -160,11 +182,11 @@ def _label_features(files: Files, data: Dataset) -> csr_array | None:
     return Z
 
 
-# What lies beside ---------------------------------------------------------------------------------------------------
+# Files beside the matrices -------------------------------------------------------------------------------------------
 
 
 def _add_names(data: Dataset, files: Files) -> None:
-    """Names of labels and points, which matrices do not hold."""
+    """Read names of labels and points, and the vectorizer, from the files beside the matrices."""
     folder = files.folder
     path = find(folder, "lbl.json")
     if path is not None:
@@ -184,12 +206,12 @@ def _add_names(data: Dataset, files: Files) -> None:
             part.ids, part.texts = read_names(path)
             _same_length(path, len(part.ids or part.texts or ()), part.n_points, "points")
     if (folder / "vectorizer.npz").is_file():
-        data.vectorizer = _vectorizer(folder / "vectorizer.npz")
+        data.vectorizer = _read_vectorizer(folder / "vectorizer.npz")
         if data.test is not None:
             data.test.vectorizer = data.vectorizer
 
 
-def _vectorizer(path: Path) -> TextVectorizer:
+def _read_vectorizer(path: Path) -> TextVectorizer:
     import zipfile
 
     import orjson
@@ -197,32 +219,32 @@ def _vectorizer(path: Path) -> TextVectorizer:
     from longtail.data.text import TextVectorizer
 
     try:
-        with np.load(path, allow_pickle=False) as held:
-            arrays = {name: held[name] for name in held.files}
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
         return TextVectorizer.from_arrays(orjson.loads(arrays.pop("meta").tobytes()), arrays)
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
-        remedy = "Copy the folder again, or remove the file and do without the texts' vocabulary"
-        raise DataError(f"the vectoriser cannot be read ({error})", path=path, remedy=remedy) from None
+        remedy = "Copy the folder again, or remove the file; texts can then not be turned into these features"
+        raise DataError(f"the vectorizer cannot be read ({error})", path=path, remedy=remedy) from None
 
 
-def _same_length(path: Path, held: int, expected: int, what: str) -> None:
-    if held != expected:
-        raise DataError(f"{held} {what}, expected {expected}", path=path, remedy="One line for each, in order")
+def _same_length(path: Path, n: int, expected: int, what: str) -> None:
+    if n != expected:
+        raise DataError(f"{n} {what}, expected {expected}", path=path, remedy="Write one line for each, in order")
 
 
 def _plain_lines(path: Path) -> list[str]:
-    """Lines of a text file, blank ones included; some of the field's files are Latin-1."""
+    """Read the lines of a text file, blank ones included; some public datasets are in Latin-1."""
     with open_bytes(path) as stream:
-        held = stream.read()
+        content = stream.read()
     try:
-        text = held.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = held.decode("latin-1")
+        text = content.decode("latin-1")
     return [line.rstrip("\r") for line in text.removesuffix("\n").split("\n")]
 
 
-def _pairs(folder: Path, name: str, part: Dataset) -> np.ndarray | None:
-    """Pairs (row, label) to ignore, from lines of two numbers."""
+def _ignored_pairs(folder: Path, name: str, part: Dataset) -> np.ndarray | None:
+    """Read pairs (row, label) to ignore, one pair of numbers per line."""
     path = find(folder, name)
     if path is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,31 +12,48 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, load_npz
 
-from longtail.data.files import open_bytes, plain_name
-from longtail.data.labels import canonical
+from longtail.data.dataset import row_of_entry
+from longtail.data.files import most_unpacked, open_bytes, plain_name, too_much_unpacked
+from longtail.data.labels import canonical_labels
 from longtail.errors import DataError
+
+_BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError, RuntimeError)
+_BROKEN += (MemoryError, OverflowError, SyntaxError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)  # type: ignore[assignment]
+
+
+def _check_unpacked(stream: Any, path: Path) -> None:
+    """Refuse an archive whose files say that they unpack to an enormous size."""
+    with zipfile.ZipFile(stream) as archive:
+        entries = archive.infolist()
+    if sum(e.file_size for e in entries) > max(1 << 28, most_unpacked() * sum(e.compress_size for e in entries)):
+        raise too_much_unpacked(path)
+    stream.seek(0)
 
 
 def read_npz(path: Path, *, labels: bool = False) -> csr_array:
-    """Read a sparse matrix as a canonical float32 array; of labels given twice the highest stays, others are summed."""
+    """Read a sparse matrix as a canonical float32 array; duplicate features are summed, of labels the highest stays."""
     try:
         with open_bytes(path) as stream:
-            held = load_npz(stream if plain_name(path) == path.name else io.BytesIO(stream.read()))
+            whole = stream if plain_name(path) == path.name else io.BytesIO(stream.read())
+            _check_unpacked(whole, path)
+            stored = load_npz(whole)
     except DataError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except _BROKEN as error:
         remedy = "Write it with scipy.sparse.save_npz, or copy it again if it was cut off"
-        raise DataError(f"not a sparse matrix in npz form ({error})", path=path, remedy=remedy) from None
-    if len(held.shape) != 2:
-        raise DataError(f"the array has shape {held.shape}, expected a matrix", path=path, remedy="Save a 2-D array")
-    if held.dtype.kind not in "buif":
-        raise DataError(f"the values are of type {held.dtype}, expected numbers", path=path, remedy="Save real numbers")
-    if held.format not in ("csr", "csc", "coo"):
+        raise DataError(f"this is not a sparse matrix in npz form ({error})", path=path, remedy=remedy) from None
+    if len(stored.shape) != 2:
+        raise DataError(f"the array has shape {stored.shape}, expected a matrix", path=path, remedy="Save a 2-D array")
+    if stored.dtype.kind not in "buif":
+        raise DataError(
+            f"the values are of type {stored.dtype}, expected numbers", path=path, remedy="Save real numbers"
+        )
+    if stored.format not in ("csr", "csc", "coo"):
         remedy = "Save its tocsr()"
-        raise DataError(f"the matrix is stored as {held.format}, expected csr, csc or coo", path=path, remedy=remedy)
-    if held.format != "coo":
-        _check(held, path)
-    A = csr_array(held)
+        raise DataError(f"the matrix is stored as {stored.format}, expected csr, csc or coo", path=path, remedy=remedy)
+    if stored.format != "coo":
+        _check_structure(stored, path)
+    A = csr_array(stored)
     index = np.int32 if max(A.nnz, *A.shape) < 2**31 else np.int64
     with np.errstate(over="ignore"):
         values = A.data.astype(np.float32, copy=False)
@@ -43,18 +61,18 @@ def read_npz(path: Path, *, labels: bool = False) -> csr_array:
     A = csr_array(parts, shape=A.shape, copy=False)
     finite = np.isfinite(A.data)
     if not finite.all():
-        row = int(np.searchsorted(A.indptr, np.argmin(finite), side="right")) - 1
+        row = row_of_entry(A, int(np.argmin(finite)))
         remedy = "Remove the value or scale the matrix"
         raise DataError("a value is NaN, infinite or too large for float32", path=path, row=row, remedy=remedy)
     if labels:
-        return canonical(A)
+        return canonical_labels(A)
     A.sum_duplicates()
     A.eliminate_zeros()
     return A
 
 
-def _check(A: Any, path: Path) -> None:
-    """Refuse broken structure before scipy's and our kernels, which trust it; `load_npz` looks at none of it."""
+def _check_structure(A: Any, path: Path) -> None:
+    """Refuse inconsistent indices, which `load_npz` does not check and which kernels rely on."""
     try:
         A.check_format(full_check=True)
     except ValueError as error:

@@ -1,15 +1,16 @@
-"""`read`: any of the field's files in, a `Dataset` out."""
+"""`read`: any of the field's file formats, or a DataFrame, into a `Dataset`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from longtail.data.files import check_whole, plain_name
-from longtail.data.layouts import FORMATS, recognise
-from longtail.data.loading import load
+from longtail.data.files import check_whole, find, plain_name
+from longtail.data.layouts import READ_FORMATS, recognise
+from longtail.data.loading import load_files
+from longtail.data.table import TableReader, is_frame
 from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -18,57 +19,70 @@ if TYPE_CHECKING:
 
 
 def read(
-    path: str | os.PathLike[str],
+    source: str | os.PathLike[str] | Any,
     *,
     vectorizer: Literal["tfidf"] | TextVectorizer | None = "tfidf",
     format: str | None = None,
     name: str | None = None,
-    text_column: str | Sequence[str] | None = None,
-    labels_column: str | None = None,
+    text: str | Sequence[str] | None = None,
+    labels: str | None = None,
     labels_separator: str | None = None,
+    label_texts: str | os.PathLike[str] | Mapping[str, str] | None = None,
     require_labels: bool = True,
 ) -> Dataset:
-    """Read a dataset, whatever its layout; every file may be plain or compressed as .gz, .xz or .zst.
+    """Read a dataset from a folder, a file or a DataFrame.
+
+    The format of files is recognised by their names and first lines. Every file may be plain or compressed as .gz, .xz
+    or .zst.
 
     ==============  ==================================================================================================
     format          files
     ==============  ==================================================================================================
     ``"sparse"``    ``train.txt`` and ``test.txt`` (or ``name_train.txt`` …) in a folder, or one file: a first line
                     ``N D L``, then ``l1,l2 f:v f:v`` rows
-    ``"svmlight"``  the same without the first line; features are counted from 1 if no file mentions feature 0
+    ``"svmlight"``  the same without the first line; features are counted from 1 if feature 0 occurs in no file
     ``"lf"``        ``trn_X_Xf.txt``, ``trn_X_Y.txt``, ``tst_…``, ``lbl_X_Xf.txt`` in a folder, and ``Yf.txt`` with the
-                    labels' names
+                    label names
     ``"npz"``       pairs of `scipy.sparse.save_npz` in a folder: ``X.npz`` ``Y.npz``, ``trn_X.npz`` …, ``X.trn.npz`` …,
                     ``trn_X_Xf.npz`` …; label features in ``Z.npz``, ``lbl_Z.npz`` or ``lbl_X_Xf.npz``
-    ``"json"``      raw text in a folder: ``trn.json``, ``tst.json``, ``lbl.json``, one object a line, with ``uid``,
+    ``"json"``      raw text in a folder: ``trn.json``, ``tst.json``, ``lbl.json``, one object per line, with ``uid``,
                     ``title``, ``content``, ``target_ind``, ``target_rel``
     ``"table"``     CSV, TSV, Parquet or JSON lines with a text column and a labels column; a folder holds
-                    ``train.csv`` and ``test.csv``
+                    ``train.csv`` and ``test.csv``. A TSV of text and URIs needs no header
+    ``"documents"`` ``NAME.txt`` with ``NAME.tsv`` or ``NAME.key`` beside each, as Annif has them; or folders ``train``
+                    and ``test`` of such files
     ==============  ==================================================================================================
 
-    Beside any of them ``filter_labels_train.txt`` and ``filter_labels_test.txt`` hold pairs of row and label to leave
-    out of evaluation, and ``lbl.json`` the labels' names.
+    Beside any of them, ``filter_labels_train.txt`` and ``filter_labels_test.txt`` list pairs of row and label that are
+    excluded from training and evaluation, and ``lbl.json`` lists the label names. Beside a table, ``lbl.json``
+    describes its labels as `label_texts` does.
 
     A point without features or without labels is kept as an empty row. A feature given twice in a row is summed; a
     label given twice is one label. Zeros are not stored.
 
     Parameters
     ----------
-    path : path-like
-        Folder or file.
+    source : path-like or DataFrame
+        Folder or file, or a DataFrame of pandas or polars with a text column and a labels column.
     vectorizer : "tfidf", TextVectorizer or None
-        How raw text becomes features. A `TextVectorizer` that is not fitted yet is fitted on the training texts and the
-        label texts; a fitted one is used as it is. With None texts are read and ``X`` stays None.
+        How text becomes features. A `TextVectorizer` that is not fitted yet is fitted on the training texts and the
+        label texts; a fitted one is used as it is. With None, texts are read and ``X`` stays None.
     format : str, optional
-        One of the formats above, where the files' names and first lines do not tell.
+        One of the formats above, if names and first lines do not show it.
     name : str, optional
         Name of the dataset; by default that of the folder or file.
-    text_column : str or sequence of str, optional
-        Column(s) of a table that hold the text; several are joined by newlines. By default told by their names.
-    labels_column : str, optional
-        Column of a table that holds the labels, as a list or as one string with a separator.
+    text : str or sequence of str, optional
+        Column(s) of a table that hold the text; several are joined by newlines. By default those with a usual name.
+    labels : str, optional
+        Column of a table that holds the labels, as a list or as one string with a separator. A missing value (None,
+        NaN) means that a point has no labels.
     labels_separator : str, optional
-        Separator of labels in one string; by default the first of ``|``, ``;`` and ``,`` that occurs in the column.
+        Separator of labels in one string. By default it is chosen by counting the rows that contain ``|``, ``;`` or
+        ``,``; cells of nothing but URIs are cut at spaces. The choice is logged (logger ``longtail.data``, level INFO;
+        a WARNING if it leaves about one label per row) and kept in ``Dataset.labels_separator``.
+    label_texts : path-like or dict, optional
+        Texts of the labels, by identifier or name: a dict, or a file in CSV, TSV, JSON or SKOS (see
+        :func:`longtail.data.label_file.read_label_texts`). Labels that no point has are added.
     require_labels : bool
         Whether data without any label is an error.
 
@@ -80,40 +94,108 @@ def read(
     Raises
     ------
     DataError
-        Naming file, line and remedy.
+        With file, line and remedy.
 
     Examples
     --------
     >>> data = longtail.read("eurlex57k")                                            # doctest: +SKIP
-    >>> data = longtail.read("papers.csv", labels_column="keywords")                 # doctest: +SKIP
+    >>> data = longtail.read("papers.csv", text="title", labels="keywords")          # doctest: +SKIP
+    >>> data = longtail.read(frame, text=["title", "abstract"], labels="keywords")   # doctest: +SKIP
     """
-    if format is not None and format not in FORMATS:
-        raise SettingsError(f"format {format!r} is unknown. Use one of {', '.join(FORMATS)}")
+    if format is not None and format not in READ_FORMATS:
+        raise SettingsError(f"format {format!r} is unknown. Use one of {', '.join(READ_FORMATS)}")
     if labels_separator == "":
-        raise SettingsError("labels_separator is empty. Give one or more characters, or None to be told by the data")
-    path = Path(path)
-    if not path.exists():
-        raise DataError("there is no such file or folder", path=path, remedy="Check the path")
-    try:
-        files = recognise(path, format)
-        data = load(files, (text_column, labels_column, labels_separator), require_labels)
-    except DataError as error:
-        if error.path is not None and Path(error.path).is_file():
-            check_whole(Path(error.path))
-        raise
-    data.name = name or (path.resolve().name if path.is_dir() else plain_name(path).split(".")[0])
+        raise SettingsError(
+            "labels_separator (--labels-separator on the command line) is empty. "
+            "Give one or more characters, or leave it out to choose it by counting."
+        )
+    tables = TableReader(text, labels, labels_separator, require_labels)
+    if is_frame(source):
+        data, place, beside = _read_frame(source, tables, format), None, None
+        data.name = name or data.name
+    else:
+        path = _existing(source)
+        data, place, beside = _read_path(path, tables, format)
+        data.name = name or (path.resolve().name if path.is_dir() else plain_name(path).split(".")[0])
     if data.test is not None:
         data.test.name = data.name
+    _describe(data, label_texts, beside)
     if require_labels and not data.Y.nnz:
-        remedy = "Training needs labels; check the file, or pass require_labels=False if it is only to be predicted"
-        raise DataError("no point has a label", path=files.train[-1], remedy=remedy)
+        remedy = "Training needs labels. Check the labels column or file, and how labels are separated"
+        raise DataError("no point has a label", path=place, remedy=remedy)
     if data.X is None and vectorizer is not None:
-        _vectorise(data, vectorizer)
+        _vectorize(data, vectorizer)
+    elif vectorizer is not None and vectorizer != "tfidf" and not hasattr(vectorizer, "n_features_"):
+        raise SettingsError(
+            f"{place}: vectorizer (--set text.… on the command line) has no effect: the data holds features, not text. "
+            "Leave it out."
+        )
     return data.validate(require_labels=require_labels)
 
 
-def _vectorise(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> None:
-    """Fill X, Z and the test part's X from the texts, over one vocabulary."""
+def _existing(source: Any) -> Path:
+    if not isinstance(source, str | os.PathLike):
+        raise DataError(
+            f"cannot read a dataset from {type(source).__name__}",
+            remedy="Give a path or a DataFrame of pandas or polars",
+        )
+    path = Path(source)
+    if not path.exists():
+        raise DataError("there is no such file or folder", path=path, remedy="Check the path")
+    return path
+
+
+def _read_path(path: Path, tables: TableReader, format: str | None) -> tuple[Dataset, Path, Path | None]:
+    """Read a folder or file; also return the file that holds the labels, and ``lbl.json`` beside a table."""
+    try:
+        files = recognise(path, format)
+        if files.format != "table":
+            _refuse_unused(tables, path)
+        beside = find(files.folder, "lbl.json") if files.format in ("table", "documents") else None
+        return load_files(files, tables), files.train[-1], beside
+    except DataError as error:
+        if error.path is not None and Path(error.path).is_file():
+            check_whole(Path(error.path))  # damage explains the error better than its content does
+        raise
+
+
+def _read_frame(frame: Any, tables: TableReader, format: str | None) -> Dataset:
+    if format not in (None, "table"):
+        raise SettingsError(f"format {format!r} is for files. Leave it out for a DataFrame")
+    data = tables.read_frame(frame)
+    data.label_ids = data.label_names = list(tables.numbers)
+    return data
+
+
+def _refuse_unused(tables: TableReader, path: Path) -> None:
+    """Refuse settings of tables for data that is not a table, where they would have no effect."""
+    given = {"text": tables.text, "labels": tables.labels, "labels_separator": tables.separator}
+    options = {"text": "--text-column", "labels": "--labels-column", "labels_separator": "--labels-separator"}
+    for name, value in given.items():
+        if value is not None:
+            raise SettingsError(
+                f"{path}: {name} ({options[name]} on the command line) has no effect: this is no table. Leave it out."
+            )
+
+
+def _describe(data: Dataset, label_texts: Any, beside: Path | None) -> None:
+    """Add names and texts of the labels from what the caller gives, or from ``lbl.json`` beside a table."""
+    source = beside if label_texts is None else label_texts
+    if source is None or not data.n_labels:
+        return
+    if data.texts is None:
+        raise SettingsError(
+            "label_texts (--labels-file on the command line) has no effect: the data holds features, and no text "
+            "can be turned into them. Leave it out, or give texts."
+        )
+    from longtail.data.label_file import describe_labels, read_label_texts
+
+    described = "label_texts" if isinstance(source, Mapping) else os.fspath(source)
+    describe_labels(data, read_label_texts(source), described)
+
+
+def _vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> None:
+    """Compute X, Z and the X of the test part from the texts, with one vocabulary."""
     if vectorizer == "tfidf":
         from longtail.data.text import TextVectorizer
 
@@ -121,7 +203,7 @@ def _vectorise(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> 
     elif isinstance(vectorizer, str) or not hasattr(vectorizer, "transform"):
         raise SettingsError(f'vectorizer {vectorizer!r} is unknown. Use "tfidf", a TextVectorizer, or None')
     assert data.texts is not None
-    if hasattr(vectorizer, "n_features_"):  # fitted: the features a trained model knows
+    if hasattr(vectorizer, "n_features_"):  # fitted: the features that a model was trained with
         data.X = vectorizer.transform(data.texts)
     else:
         data.X = vectorizer.fit_transform(data.texts, label_texts=data.label_texts)

@@ -1,4 +1,4 @@
-"""The field's sparse text: the repository's rows, svmlight rows, and matrices of ``f:v`` rows.
+"""Sparse text formats: rows of the XMC repository, svmlight rows, and matrices of ``f:v`` rows.
 
 =================  ======================  ==========================================================
 kind               first line              every other line
@@ -8,17 +8,14 @@ svmlight           a row                   the same; blank lines and ``# comment
 matrix             ``rows columns``        ``f:v f:v …``
 =================  ======================  ==========================================================
 
-A row is kept even if it has no labels or no features. Features given twice in a row are summed, labels given twice are
-one label; zeros are not stored. The file is read in blocks by a few threads, and never held whole: what is needed
-besides the result is a handful of blocks.
+A row without labels or without features is kept. Features given twice in a row are summed, labels given twice are one
+label; zeros are not stored. The file is parsed in blocks by several threads, so that only a few blocks are in memory
+besides the result.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -28,9 +25,9 @@ from typing import IO
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.files import blocks, open_bytes
+from longtail.data.files import line_blocks, open_bytes
 from longtail.errors import DataError
-from longtail.kernels import parse
+from longtail.kernels import parse, pool
 
 _INT32_MAX = 2**31 - 1
 _LARGEST_BLOCK = 4 << 20
@@ -39,7 +36,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass
 class Rows:
-    """What a sparse text holds: labels (if its rows have them) and features, as canonical matrices."""
+    """The content of a sparse text: labels (if its rows have them) and features, as canonical matrices."""
 
     labels: csr_array | None
     features: csr_array
@@ -58,7 +55,7 @@ class _Kind:
 
 
 class _Growing:
-    """An array that grows as it is filled. Growing in place: where the system can move pages nothing is copied."""
+    """An array that grows in place as it is filled: where the system can move pages, nothing is copied."""
 
     def __init__(self, dtype: type) -> None:
         self._array: np.ndarray = np.empty(1 << 14, dtype)
@@ -95,7 +92,7 @@ class _Block:
 
 @dataclass
 class _Wrong:
-    """Where in a block something is wrong."""
+    """The position and kind of an error in a block."""
 
     block: bytes
     code: int
@@ -106,20 +103,38 @@ def read_repository(path: Path) -> Rows:
     """Read a file whose first line is ``N D L``."""
     with open_bytes(path) as stream:
         n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
-        return _read(stream, _Kind(path, True, False, True, n_labels, d), n, 2)
+        return _read_rows(stream, _Kind(path, True, False, True, n_labels, d), n, 2)
+
+
+def feature_blocks(path: Path, skip: int = 0) -> Iterator[csr_array]:
+    """Yield the features of a file whose first line is ``N D L`` a few thousand rows at a time, from row `skip` on."""
+    with open_bytes(path) as stream:
+        n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
+        row = 0
+        for block in _parsed(stream, _Kind(path, True, False, True, n_labels, d), 2):
+            if row + block.filled > n:
+                raise _wrong_count(path, n, row + block.filled)
+            stop = min(block.rows, n - row)  # blank lines after the last row are not points
+            whole = _matrix(block.ptr[: stop + 1], block.index, block.value, (stop, d))
+            first = min(max(skip - row, 0), stop)
+            row += stop
+            if first < stop:
+                yield whole[first:] if first else whole
+        if row < n:
+            raise _wrong_count(path, n, row)
 
 
 def read_matrix(path: Path, *, add: bool = True) -> csr_array:
-    """Read ``f:v`` rows after a line ``rows columns``; entries given twice are summed, or else the largest stays."""
+    """Read ``f:v`` rows after a line ``rows columns``; entries given twice are summed, or the largest stays."""
     with open_bytes(path) as stream:
         n, d = _header(stream, path, ("rows", "columns"))
-        return _read(stream, _Kind(path, False, False, add, 0, d), n, 2).features
+        return _read_rows(stream, _Kind(path, False, False, add, 0, d), n, 2).features
 
 
 def read_svmlight(path: Path) -> Rows:
     """Read rows without a header; the matrices are as wide as their largest index."""
     with open_bytes(path) as stream:
-        rows = _read(stream, _Kind(path, True, True, True, _INT32_MAX, _INT32_MAX), None, 1)
+        rows = _read_rows(stream, _Kind(path, True, True, True, _INT32_MAX, _INT32_MAX), None, 1)
     if not rows.features.shape[0]:
         raise DataError("the file holds no rows", path=path, remedy="Check that it was written completely")
     return rows
@@ -151,8 +166,8 @@ def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
     return counts
 
 
-def _read(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Rows:
-    """Parse the rest of a stream, a few blocks at a time, and join the blocks in order."""
+def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Rows:
+    """Parse the rest of a stream in blocks, and join the blocks in order."""
     label_ptr, labels = _Growing(np.int64), _Growing(np.int32)
     ptr, index, value = _Growing(np.int64), _Growing(np.int32), _Growing(np.float32)
     zero = np.zeros(1, np.int64)
@@ -173,14 +188,8 @@ def _read(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Row
     if n is None:
         n = rows
     elif filled > n or rows < n:
-        held = f"more than {n}" if filled > n else str(rows)
-        raise DataError(
-            f"the header promises {n} rows, the file holds {held}",
-            path=kind.path,
-            line=n + 2 if filled > n else rows + 1,
-            remedy="Correct the first line, or copy the file again if it was cut off",
-        )
-    # Blank lines after the last row are nobody's points.
+        raise _wrong_count(kind.path, n, max(filled, rows) if filled > n else rows)
+    # Blank lines after the last row are not points.
     n_labels, n_features = (kind.n_labels, kind.n_features) if not kind.loose else (_width(labels), _width(index))
     features = _matrix(ptr.finish(n + 1), index.finish(), value.finish(), (n, n_features))
     if not kind.with_labels:
@@ -189,9 +198,19 @@ def _read(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Row
     return Rows(_matrix(label_ptr.finish(n + 1), labels.finish(), ones, (n, n_labels)), features)
 
 
+def _wrong_count(path: Path, n: int, rows: int) -> DataError:
+    """Return the error for a header that promises another number of rows."""
+    return DataError(
+        f"the header promises {n} rows, the file holds {f'more than {n}' if rows > n else rows}",
+        path=path,
+        line=n + 2 if rows > n else rows + 1,
+        remedy="Correct the first line, or copy the file again if it was cut off",
+    )
+
+
 def _width(index: _Growing) -> int:
-    held = index.finish()
-    return int(held.max()) + 1 if len(held) else 0
+    columns = index.finish()
+    return int(columns.max()) + 1 if len(columns) else 0
 
 
 def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[int, int]) -> csr_array:
@@ -203,34 +222,19 @@ def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[
 
 
 def _parsed(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
-    """Blocks of rows in order: this thread reads and decompresses, others parse, few blocks are under way at a time."""
-    size = min(max(kind.path.stat().st_size // 64, 1 << 17), _LARGEST_BLOCK)  # small beside the result
-    workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 4)
-    pending: deque[Future[_Block | _Wrong]] = deque()
-
-    def first() -> _Block:
-        nonlocal line
-        result = pending.popleft().result()
+    """Yield the parsed blocks in order: this thread reads and decompresses while others parse."""
+    size = min(max(kind.path.stat().st_size // 64, 1 << 17), _LARGEST_BLOCK)  # small compared with the result
+    texts = line_blocks(stream, size)
+    if line == 1:
+        texts = (block.removeprefix(_BOM) if i == 0 else block for i, block in enumerate(texts))
+    for result in pool.run_in_order(lambda block: _parse_block(block, kind), texts, None):
         if isinstance(result, _Wrong):
             raise _error(result, kind, line)
+        yield result
         line += result.lines
-        return result
-
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for i, block in enumerate(blocks(stream, size)):
-                pending.append(pool.submit(_parse, block.removeprefix(_BOM) if line == 1 and i == 0 else block, kind))
-                del block
-                if len(pending) > workers:
-                    yield first()
-            while pending:
-                yield first()
-        finally:
-            for future in pending:
-                future.cancel()
 
 
-def _parse(block: bytes, kind: _Kind) -> _Block | _Wrong:
+def _parse_block(block: bytes, kind: _Kind) -> _Block | _Wrong:
     text = np.frombuffer(block, np.uint8)
     n_lines, colons, commas = parse.count(text)
     label_ptr, ptr = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
@@ -239,14 +243,26 @@ def _parse(block: bytes, kind: _Kind) -> _Block | _Wrong:
     exact, unsure, found = np.empty(0, np.float32), np.empty(64, np.int64), np.zeros(6, np.int64)
     while True:
         code = parse.parse_rows(
-            text, kind.with_labels, kind.loose, kind.add, kind.n_labels, kind.n_features,
-            label_ptr, labels, ptr, index, value, exact, unsure, found,
-        )  # fmt: skip
+            text,
+            kind.with_labels,
+            kind.loose,
+            kind.add,
+            kind.n_labels,
+            kind.n_features,
+            label_ptr,
+            labels,
+            ptr,
+            index,
+            value,
+            exact,
+            unsure,
+            found,
+        )
         if found[parse.N_UNSURE] > len(unsure):
             unsure = np.empty(found[parse.N_UNSURE], np.int64)
         elif found[parse.N_UNSURE] > len(exact):
             exact = np.array(
-                [_nearest(_token(block, at).lstrip("+-")) for at in unsure[: found[parse.N_UNSURE]]], np.float32
+                [_nearest_float32(_token(block, at).lstrip("+-")) for at in unsure[: found[parse.N_UNSURE]]], np.float32
             )
         else:
             break
@@ -266,12 +282,12 @@ def _parse(block: bytes, kind: _Kind) -> _Block | _Wrong:
 
 
 def _token(block: bytes, at: int) -> str:
-    """The word that starts at `at`."""
+    """Return the token that starts at `at`."""
     return block[at : block.index(b"\n", at)].split(None, 1)[0].decode(errors="replace")
 
 
-def _nearest(number: str) -> np.float32:
-    """The float32 nearest to a decimal, ties to even; beyond the largest, infinity."""
+def _nearest_float32(number: str) -> np.float32:
+    """Return the float32 nearest to a decimal, ties to even; infinity beyond the largest."""
     exact = Fraction(Decimal(number))  # Decimal takes any number of digits, Fraction only 4,300
     guess = np.float32(min(float(exact), float(np.finfo(np.float32).max)))
     best, even = np.float32(0), False
@@ -309,9 +325,11 @@ def _error(wrong: _Wrong, kind: _Kind, first_line: int) -> DataError:
     elif code == parse.TOO_LARGE:
         what, remedy = f"the value at {shown} is too large for float32", "Scale the features"
     elif code == parse.NOT_PAIR:
-        what = f"{shown} is neither a label at the start of the row nor an f:v pair" if kind.with_labels else (
-            f"{shown} is not an f:v pair"
-        )  # fmt: skip
+        what = (
+            f"{shown} is neither a label at the start of the row nor an f:v pair"
+            if kind.with_labels
+            else (f"{shown} is not an f:v pair")
+        )
     else:
         what = f"{shown} does not begin with a whole number"
     return DataError(what, path=kind.path, line=line, remedy=remedy)

@@ -1,4 +1,4 @@
-"""Splits that leave every label something to be learnt from."""
+"""Split points into a training part and a held-out part."""
 
 from __future__ import annotations
 
@@ -8,16 +8,80 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.errors import SettingsError
-from longtail.kernels.split import hold_out
+from longtail.kernels.hold_out import mark_spare_rows
+from longtail.params import DROPOUT, seed_of
+from longtail.sparse import labelled_rows
 
-FEW = 20_000  # points; with fewer, to train again or to try settings first is cheap, and each point counts
+FEW = 20_000  # points; below this number training twice or trying settings is cheap, and every point counts
+
+
+def hold_out_points(
+    Y: Any,
+    fraction: float,
+    random_state: Any = 0,
+    *,
+    keep_labels: bool = False,
+    labelled_only: bool = False,
+    at_least: int = 0,
+    at_most: int | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw points to hold out of training.
+
+    Parameters
+    ----------
+    Y : sparse matrix, shape (N, L)
+        Labels of the points.
+    fraction : float
+        Share of the points to hold out, at least 0 and below 1.
+    random_state : None, int, sequence of int, Generator or RandomState, default=0
+        Seed; None draws another split each time.
+    keep_labels : bool, default=False
+        Never hold out the last training point of a label. With many rare labels, held-out points then have fewer
+        rare labels than new points have, and fewer points may be held out than `fraction` requests. Without it, points
+        are drawn uniformly, and a label may be left without a training point.
+    labelled_only : bool, default=False
+        Use points with at least one label only; points without labels are in neither part. `fraction` refers to the
+        points used.
+    at_least : int, default=0
+        Smallest number of points to hold out. One point always stays in training.
+    at_most : int, optional
+        Largest number of points to hold out; it wins over `at_least`.
+
+    Returns
+    -------
+    train_rows, held_rows : int64 arrays
+        Row numbers, ascending.
+
+    Examples
+    --------
+    >>> Y = csr_array(np.ones((10, 1), np.float32))
+    >>> train_rows, held_rows = hold_out_points(Y, 0.2)
+    >>> len(train_rows), len(held_rows)
+    (8, 2)
+    """
+    if not DROPOUT.allows(fraction):
+        raise SettingsError(f"fraction is {fraction!r}; give {DROPOUT}")
+    Y = _without_repeats(csr_array(Y))
+    rows = labelled_rows(Y) if labelled_only else np.arange(Y.shape[0])
+    wanted = max(fraction * len(rows), min(at_least, len(rows) - 1))
+    if at_most is not None:
+        wanted = min(wanted, at_most)
+    if isinstance(random_state, np.random.RandomState):
+        random_state = seed_of(random_state)
+    order = np.random.default_rng(random_state).permutation(rows)
+    if keep_labels:
+        held = mark_spare_rows(Y.indptr, Y.indices, Y.shape[1], order, round(wanted))
+    else:
+        held = np.zeros(Y.shape[0], np.bool_)
+        held[order[: int(wanted)]] = True
+    return rows[~held[rows]], rows[held[rows]]
 
 
 def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Hold out points at random, but never the last training point of a label.
 
-    With many rare labels a plain random split takes labels out of training altogether; here such points stay. Where too
-    few points can be spared, fewer are held out than asked for.
+    A plain random split takes rare labels out of training altogether; here their points stay. Where too few points can
+    be spared, fewer are held out than requested. :func:`hold_out_points` has more options.
 
     Parameters
     ----------
@@ -25,8 +89,8 @@ def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndar
         Labels of the points.
     fraction : float, default=0.1
         Share of the points to hold out, at least 0 and below 1.
-    random_state : int, Generator or None, default=0
-        Seed; None for another split each time.
+    random_state : None, int, Generator or RandomState, default=0
+        Seed; None draws another split each time.
 
     Returns
     -------
@@ -35,16 +99,19 @@ def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndar
 
     Examples
     --------
-    >>> train, held = split(Y, 0.2)
-    >>> model.fit(X[train], Y[train], validation=(X[held], Y[held]))
+    >>> Y = csr_array(np.eye(3, dtype=np.float32)[[0, 0, 1, 1, 2]])
+    >>> train_rows, held_rows = split(Y, 0.4)
+    >>> len(train_rows), len(held_rows)
+    (3, 2)
     """
-    if not 0 <= fraction < 1:
-        raise SettingsError(f"fraction={fraction} must be at least 0 and below 1")
-    Y = csr_array(Y)
-    if not Y.has_canonical_format or not Y.data.all():  # a repeated label would count as two points
-        Y = Y.copy()
-        Y.sum_duplicates()
-        Y.eliminate_zeros()
-    order = np.random.default_rng(random_state).permutation(Y.shape[0])
-    held = hold_out(Y.indptr, Y.indices, Y.shape[1], order, round(fraction * Y.shape[0]))
-    return np.flatnonzero(~held), np.flatnonzero(held)
+    return hold_out_points(Y, fraction, random_state, keep_labels=True)
+
+
+def _without_repeats(Y: csr_array) -> csr_array:
+    """Return Y without stored zeros and repeated labels, which would count as further points; a copy if it has any."""
+    if Y.has_canonical_format and Y.data.all():
+        return Y
+    Y = Y.copy()
+    Y.sum_duplicates()
+    Y.eliminate_zeros()
+    return Y

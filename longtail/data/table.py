@@ -1,8 +1,8 @@
-"""Tables with a text column and a labels column: CSV, TSV, Parquet, JSON lines.
+"""Tables with a text column and a labels column: CSV, TSV, Parquet, JSON lines, and DataFrames.
 
-CSV goes through the standard library, which tells the line of a row that does not fit; polars fills a short row with
-nulls and says nothing.
-Labels become a vocabulary in the order in which they are first met, so that adding rows renumbers nothing.
+CSV is read by the standard library, which gives the line of a row that does not fit. Parquet needs polars; it is the
+only format that does. Labels are numbered in the order in which they first occur, so that appended rows do not change
+the numbers of earlier labels.
 """
 
 from __future__ import annotations
@@ -12,14 +12,24 @@ import io
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from longtail.data.dataset import Dataset
-from longtail.data.files import open_bytes, plain_name
-from longtail.data.json_lines import names_or_places, objects
+from longtail.data.files import lines, open_bytes, plain_name
+from longtail.data.json_lines import ids_or_positions, objects
 from longtail.data.labels import LabelRows
-from longtail.errors import DataError
+from longtail.data.separators import (
+    LISTS,
+    LabelCounts,
+    choose_separator,
+    cut_cell,
+    holds_uris,
+    is_missing,
+    report_separator,
+)
+from longtail.errors import DataError, SettingsError
 
 TEXT_NAMES = ("text", "title", "content", "document", "sentence", "abstract", "description", "body")
 LABELS_NAMES = (
@@ -28,6 +38,7 @@ LABELS_NAMES = (
     "tags",
     "tag",
     "subjects",
+    "subject_uris",
     "categories",
     "category",
     "keywords",
@@ -36,24 +47,151 @@ LABELS_NAMES = (
     "target",
 )
 ID_NAMES = ("uid", "id")
-_SEPARATORS = ("|", ";", ",")
-_LISTS = "[…]"  # stands for a separator where each string is a list
-
-
-class Vocabulary:
-    """Label names numbered as they are met, and the separator between them, which both parts of a dataset share."""
-
-    def __init__(self, separator: str | None = None) -> None:
-        self.place: dict[str, int] = {}
-        self.separator = separator
-
-    def numbers(self, names: Sequence[str]) -> list[int]:
-        place = self.place
-        return [place.setdefault(name, len(place)) for name in names]
+_PARQUET_ROWS = 1 << 16  # rows that are in memory at once
+_LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
+_SET_TYPES = ("set", "frozenset")  # sorted, so that labels have the same numbers in every process
 
 
 @dataclass
-class _Chosen:
+class TableReader:
+    """Read tables that share their columns, label numbers and separator: the parts of one dataset.
+
+    Parameters
+    ----------
+    text : str or sequence of str, optional
+        Column(s) that hold the text; by default those with a usual name.
+    labels : str, optional
+        Column that holds the labels; by default one with a usual name.
+    separator : str, optional
+        Separator of labels in one cell; by default chosen by counting over the rows of the first table with one.
+    require_labels : bool
+        Whether a table without a labels column is an error.
+
+    Attributes
+    ----------
+    numbers : dict of str to int
+        Number of each label name, in the order in which the names first occurred.
+    """
+
+    text: str | Sequence[str] | None = None
+    labels: str | None = None
+    separator: str | None = None
+    require_labels: bool = True
+
+    def __post_init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+        self._given = self.separator is not None
+
+    @property
+    def labels_separator(self) -> str | None:
+        """The separator used so far; None where labels came as lists or no separator occurred."""
+        return None if self.separator == LISTS else self.separator
+
+    def read_file(self, path: Path) -> Dataset:
+        """Read a file. The label matrix has one column per label name known after that."""
+        return self._read(_Table(path.name, path), _file_rows)
+
+    def read_frame(self, frame: Any) -> Dataset:
+        """Read a DataFrame of pandas or polars, or anything with ``columns`` whose columns have ``to_list``."""
+        if hasattr(frame, "collect"):  # a lazy frame of polars
+            frame = frame.collect()
+        return self._read(_Table("DataFrame", frame=frame), _frame_rows)
+
+    def text_blocks(self, path: Path, size: int, skip: int = 0) -> Iterator[tuple[list[str], list[str] | None]]:
+        """Yield texts and identifiers of `size` rows at a time, from row `skip` on; labels are not read."""
+        table, chosen = _Table(path.name, path), list[_Columns]()
+
+        def choose(present: list[str]) -> _Columns:
+            chosen.append(_choose(table, present, self))
+            return chosen[0]
+
+        texts, ids, n = list[str](), list[str](), 0
+        for n, (number, row) in enumerate(_file_rows(table, choose), 1):
+            if n <= skip:
+                continue
+            columns = chosen[0]
+            parts = [_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)]
+            texts.append("\n".join(part for part in parts if part))
+            if columns.ids is not None:
+                ids.append(str(n - 1) if is_missing(row[-1]) else str(row[-1]))
+            if len(texts) == size:
+                yield texts, ids or None
+                texts, ids = [], []
+        if texts:
+            yield texts, ids or None
+        if not n:
+            raise table.error("the table has no rows", remedy="Check that it was written completely")
+
+    def _read(self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]]) -> Dataset:
+        chosen: list[_Columns] = []
+
+        def choose(present: list[str]) -> _Columns:
+            chosen.append(_choose(table, present, self))
+            return chosen[0]
+
+        texts: list[str] = []
+        ids: list[str | None] = []
+        # Strings wait for their separator until all rows are read; lists are numbered at once.
+        cells: list[str | array[int]] = []
+        lines = array("q")
+        for number, row in rows_of(table, choose):
+            columns = chosen[0]
+            n_texts = len(columns.texts)
+            parts = [_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)]
+            texts.append("\n".join(part for part in parts if part))
+            cell = row[n_texts] if columns.labels else None
+            cells.append(cell if isinstance(cell, str) else array("i", self._numbers(_names(table, cell, number))))
+            ids.append(None if columns.ids is None or is_missing(row[-1]) else str(row[-1]))
+            lines.append(number)
+        if not texts:
+            raise table.error("the table has no rows", remedy="Check that it was written completely")
+        Y = self._matrix(table, chosen[0].labels, cells, lines)
+        return Dataset(X=None, Y=Y, ids=ids_or_positions(ids), texts=texts, labels_separator=self.labels_separator)
+
+    def _matrix(self, table: _Table, column: str | None, cells: list[str | array[int]], lines: array[int]) -> Any:
+        """Return the label matrix of the cells, after those that are strings have been cut."""
+        if self.separator is None:
+            self.separator = choose_separator(cells)
+        rows, counts = LabelRows(), LabelCounts()
+        for cell, number in zip(cells, lines, strict=True):
+            if not isinstance(cell, str):
+                rows.append(cell)
+                continue
+            if self.separator == LISTS:
+                names = _names(table, _literal(table, cell, number) if cell.strip() else None, number)
+            else:
+                names = cut_cell(cell, self.separator)
+            counts.add(names)
+            rows.append(self._numbers(names))
+        report_separator(f"{table.name}, column {column!r}", self.separator, counts, given=self._given)
+        return rows.matrix(len(self.numbers))
+
+    def _numbers(self, names: Sequence[str]) -> list[int]:
+        numbers = self.numbers
+        return [numbers.setdefault(name, len(numbers)) for name in names]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table to read, and how errors name places in it: by line in a file, by row in a DataFrame."""
+
+    name: str
+    path: Path | None = None
+    frame: Any = None
+
+    def error(self, what: str, number: int | None = None, *, remedy: str) -> DataError:
+        """Return the error at a line (or row); without a number, for the whole table."""
+        if self.path is None:
+            return DataError(what, row=number, remedy=remedy)
+        return DataError(what, path=self.path, line=number, remedy=remedy)
+
+    def header_error(self, what: str, *, remedy: str) -> DataError:
+        """Return the error for the names of the columns."""
+        return self.error(what, None if self.path is None else 1, remedy=remedy)
+
+
+@dataclass
+class _Columns:
     """Names of the columns that are read: one or more of text, perhaps labels, perhaps identifiers."""
 
     texts: list[str]
@@ -65,80 +203,57 @@ class _Chosen:
         return [*self.texts, *(name for name in (self.labels, self.ids) if name is not None)]
 
 
-Choose = Callable[[list[str]], _Chosen]
-Row = tuple[int, Sequence[Any]]  # line, and the chosen columns in the order of `_Chosen.all`
+Choose = Callable[[list[str]], _Columns]
+Row = tuple[int, Sequence[Any]]  # line or row number, and the chosen columns in the order of `_Columns.all`
 
 
-def read_table(
-    path: Path,
-    text_column: str | Sequence[str] | None,
-    labels_column: str | None,
-    vocabulary: Vocabulary,
-    *,
-    require_labels: bool = True,
-) -> Dataset:
-    """Read one table; its labels are added to `vocabulary`. The label matrix is as wide as the vocabulary is then."""
-    chosen: list[_Chosen] = []
-
-    def choose(present: list[str]) -> _Chosen:
-        chosen.append(_choose(present, text_column, labels_column, path, require_labels))
-        return chosen[0]
-
-    texts: list[str] = []
-    ids: list[str | None] = []
-    held: list[
-        str | array[int]
-    ] = []  # strings wait until all are seen, for their separator; lists are numbered at once
-    at = array("q")
-    for number, row in _rows(path, choose):
-        columns_of = chosen[0]
-        n_texts = len(columns_of.texts)
-        parts = [_text(v, c, path, number) for v, c in zip(row, columns_of.texts, strict=False) if v is not None]
-        texts.append("\n".join(part for part in parts if part))
-        cell = row[n_texts] if columns_of.labels else None
-        held.append(cell if isinstance(cell, str) else array("i", vocabulary.numbers(_listed(cell, path, number))))
-        ids.append(None if columns_of.ids is None or row[-1] is None else str(row[-1]))
-        at.append(number)
-    if not texts:
-        raise DataError("the table holds no rows", path=path, remedy="Check that it was written completely")
-    separator = vocabulary.separator = vocabulary.separator or _sniff(held)
-    labels = LabelRows()
-    for value, number in zip(held, at, strict=True):
-        if isinstance(value, str):
-            labels.append(vocabulary.numbers(_split(value, separator, path, number)))
-        else:
-            labels.append(value)
-    return Dataset(X=None, Y=labels.matrix(len(vocabulary.place)), ids=names_or_places(ids), texts=texts)
+def is_frame(source: object) -> bool:
+    """Return whether an object looks like a DataFrame of pandas or polars."""
+    return hasattr(type(source), "__getitem__") and (hasattr(source, "collect") or hasattr(source, "columns"))
 
 
-def is_json(path: Path) -> bool:
-    """Whether a file is JSON lines by its name."""
-    return plain_name(path).endswith((".json", ".jsonl", ".ndjson"))
+# Rows of each kind of table -----------------------------------------------------------------------------------------
 
 
-def _rows(path: Path, choose: Choose) -> Iterator[Row]:
-    """Rows of a table, with the line they end on (in Parquet: their number from 1)."""
-    name = plain_name(path)
-    if is_json(path):
-        return _json(path, choose)
+def _file_rows(table: _Table, choose: Choose) -> Iterator[Row]:
+    """Yield the rows of a file with the line on which each ends (in Parquet: its number, counted from 1)."""
+    assert table.path is not None
+    name = plain_name(table.path)
+    if name.endswith((".json", ".jsonl", ".ndjson")):
+        return _json_rows(table, table.path, choose)
     if name.endswith(".parquet"):
-        return _parquet(path, choose)
-    return _csv(path, "\t" if name.endswith(".tsv") else None, choose)
+        return _parquet_rows(table, table.path, choose)
+    return _delimited_rows(table, table.path, "\t" if name.endswith(".tsv") else None, choose)
 
 
-def _json(path: Path, choose: Choose) -> Iterator[Row]:
-    wanted: _Chosen | None = None
+def _frame_rows(table: _Table, choose: Choose) -> Iterator[Row]:
+    """Yield the rows of a DataFrame, counted from 0."""
+    frame = table.frame
+    present = [str(name) for name in frame.columns]
+    _check_unique(table, present)
+    original = dict(zip(present, frame.columns, strict=True))
+    columns = [frame[original[name]].to_list() for name in choose(present).all]
+    yield from enumerate(zip(*columns, strict=True))
+
+
+def _json_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
+    wanted: _Columns | None = None
     for number, item in objects(path):
         wanted = wanted or choose(list(item))
         missing = next((name for name in wanted.texts if name not in item), None)
         if missing is not None:
             remedy = f"The fields present are {', '.join(map(repr, item))}"
-            raise DataError(f"there is no field {missing!r}", path=path, line=number, remedy=remedy)
+            raise table.error(f"there is no field {missing!r}", number, remedy=remedy)
         yield number, [item.get(name) for name in wanted.all]
 
 
-def _parquet(path: Path, choose: Choose) -> Iterator[Row]:
-    import polars
+def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
+    try:
+        import polars
+    except ImportError:
+        raise SettingsError(
+            f'{path}: reading Parquet needs polars. Install it with: pip install "longtail[parquet]"'
+        ) from None
 
     with open_bytes(path) as stream:
         source = io.BytesIO(stream.read()) if plain_name(path) != path.name else path
@@ -147,136 +262,188 @@ def _parquet(path: Path, choose: Choose) -> Iterator[Row]:
         if isinstance(source, io.BytesIO):
             source.seek(0)
         wanted = choose(present).all
-        frame = polars.read_parquet(source, columns=wanted)
+        lazy = polars.scan_parquet(source).select(wanted)
+        n = lazy.select(polars.len()).collect().item()
     except (polars.exceptions.PolarsError, OSError) as error:
-        what = f"not a Parquet file ({str(error).splitlines()[0]})"
-        raise DataError(what, path=path, remedy="Check that it was written completely") from None
-    yield from enumerate(frame.select(wanted).iter_rows(), start=1)
+        what = f"this is not a Parquet file ({str(error).splitlines()[0]})"
+        raise table.error(what, remedy="Check that it was written completely") from None
+    number = 0
+    for start in range(0, n, _PARQUET_ROWS):
+        for row in lazy.slice(start, _PARQUET_ROWS).collect().iter_rows():
+            number += 1
+            yield number, row
 
 
-def _csv(path: Path, delimiter: str | None, choose: Choose) -> Iterator[Row]:
-    limit = csv.field_size_limit(2**31 - 1)  # a document may be longer than the 128 KiB that csv allows by itself
+def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Choose) -> Iterator[Row]:
+    limit = csv.field_size_limit(2**31 - 1)  # a document may be longer than the 128 KiB that csv allows by default
     try:
         with open_bytes(path) as stream:
             text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
-            head = ""
+            head = text.readline()
             if delimiter is None:
-                head = text.readline()
                 delimiter = max(",;\t", key=head.count)
-            yield from _csv_rows(csv.reader(_chain(head, text), delimiter=delimiter, strict=True), path, choose)
+            rows = chain([head] if head else [], text)
+            headerless = plain_name(path).endswith(".tsv") and _is_headerless(head)
+            if headerless or (plain_name(path).endswith(".tsv") and _has_plain_lines(path)):
+                reader: Any = _PlainLines(rows, unquote=not headerless)
+            else:
+                reader = csv.reader(rows, delimiter=delimiter, strict=True)
+            yield from (_headerless_rows if headerless else _csv_rows)(table, reader, choose)
     except UnicodeDecodeError:
-        raise DataError("not UTF-8", path=path, remedy="Convert it to UTF-8, for example with iconv") from None
+        raise table.error("the file is not UTF-8", remedy="Convert it to UTF-8, for example with iconv") from None
     finally:
         csv.field_size_limit(limit)
 
 
-def _chain(head: str, rest: io.TextIOWrapper) -> Iterator[str]:
-    if head:
-        yield head
-    yield from rest
+class _PlainLines:
+    """Rows of a TSV file in which quotation marks are plain characters, as Annif and many other tools write them.
+
+    With `unquote`, a field that is enclosed in quotation marks as a whole, with those inside doubled, loses them.
+    """
+
+    def __init__(self, lines: Iterator[str], *, unquote: bool) -> None:
+        self.lines, self.unquote, self.line_num = lines, unquote, 0
+
+    def __iter__(self) -> Iterator[list[str]]:
+        return self
+
+    def __next__(self) -> list[str]:
+        line = next(self.lines).rstrip("\r\n")
+        self.line_num += 1
+        fields = line.split("\t") if line.strip() else []
+        return [_unquoted(field) for field in fields] if self.unquote and '"' in line else fields
 
 
-def _csv_rows(reader: Any, path: Path, choose: Choose) -> Iterator[Row]:
+def _unquoted(field: str) -> str:
+    inner = field[1:-1]
+    enclosed = len(field) > 1 and field[0] == field[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if enclosed else field
+
+
+def _is_headerless(head: str) -> bool:
+    """Return whether a TSV file begins with a text and URIs instead of the names of its columns."""
+    _, tab, cell = head.partition("\t")
+    return bool(tab and cell.strip() and holds_uris(cell))
+
+
+def _has_plain_lines(path: Path) -> bool:
+    """Return whether each line of a TSV file is a row; otherwise fields in quotation marks span several lines."""
+    return len({line.count(b"\t") for _, line in lines(path)}) == 1
+
+
+def _headerless_rows(table: _Table, reader: Any, choose: Choose) -> Iterator[Row]:
+    """Yield the rows of Annif's short texts: a text, a tab, and URIs with spaces or tabs between them."""
+    names = ["text", "labels"]
+    positions = [names.index(name) for name in choose(names).all]
+    for row in reader:
+        if len(row) == 1 and row[0].strip():
+            remedy = "Write a tab between the text and its URIs"
+            raise table.error("the line has no tab", reader.line_num, remedy=remedy)
+        if row:
+            fields = [row[0], " ".join(row[1:])]
+            yield reader.line_num, [fields[position] for position in positions]
+
+
+def _csv_rows(table: _Table, reader: Any, choose: Choose) -> Iterator[Row]:
     try:
         header: list[str] = next(reader, [])
         if not any(header):
-            raise DataError("the file is empty", path=path, remedy="Its first line should name the columns")
-        if len(set(header)) < len(header):
-            twice = sorted({name for name in header if header.count(name) > 1})
-            raise DataError(f"columns named twice: {', '.join(twice)}", path=path, line=1, remedy="Rename them")
-        places = [header.index(name) for name in choose(header).all]
+            raise table.error("the file is empty", remedy="Write the names of the columns in its first line")
+        _check_unique(table, header)
+        positions = [header.index(name) for name in choose(header).all]
         for row in reader:
             if not row:
                 continue
             if len(row) != len(header):
-                raise DataError(
+                raise table.error(
                     f"the row has {len(row)} fields, the header {len(header)}",
-                    path=path,
-                    line=reader.line_num,
-                    remedy="Put fields that hold the separator or a line break in quotation marks",
+                    reader.line_num,
+                    remedy="Put fields that contain the delimiter or a line break in quotation marks",
                 )
-            yield reader.line_num, [row[place] for place in places]
+            yield reader.line_num, [row[position] for position in positions]
     except csv.Error as error:
         remedy = "Check the quotation marks around it"
-        raise DataError(f"not valid CSV ({error})", path=path, line=reader.line_num, remedy=remedy) from None
+        raise table.error(f"this is not valid CSV ({error})", reader.line_num, remedy=remedy) from None
 
 
-def _choose(
-    present: list[str],
-    text_column: str | Sequence[str] | None,
-    labels_column: str | None,
-    path: Path,
-    require_labels: bool,
-) -> _Chosen:
-    """Take the columns asked for, or those with a usual name."""
+# Columns and cells --------------------------------------------------------------------------------------------------
+
+
+def _check_unique(table: _Table, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise table.header_error(f"columns named twice: {', '.join(twice)}", remedy="Rename them")
+
+
+def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
+    """Choose the columns that were named, or those with a usual name."""
     plain = {name.strip().lower(): name for name in present}
-    wanted = [text_column] if isinstance(text_column, str) else list(text_column or ())
-    texts = wanted or [plain[name] for name in TEXT_NAMES[:1] if name in plain]
+    texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text or ())
+    texts = texts or [plain[name] for name in TEXT_NAMES[:1] if name in plain]
     texts = texts or [plain[name] for name in ("title", "content") if name in plain]
     texts = texts or [plain[name] for name in TEXT_NAMES if name in plain][:1]
-    labels = labels_column or next((plain[name] for name in LABELS_NAMES if name in plain), None)
-    shown = ", ".join(map(repr, present))
+    labels = wanted.labels or next((plain[name] for name in LABELS_NAMES if name in plain), None)
+    listed = ", ".join(map(repr, present))
     missing = [name for name in (*texts, *([labels] if labels else ())) if name not in present]
     if missing:
-        remedy = f"The columns present are {shown}"
-        raise DataError(f"there is no column {missing[0]!r}", path=path, line=1, remedy=remedy)
-    for kind, found, known in (("text", texts, TEXT_NAMES), ("labels", labels, LABELS_NAMES)):
-        if not found and (kind == "text" or require_labels):
-            raise DataError(
-                f"no column is named as the {kind} column usually is ({', '.join(known)})",
-                path=path,
-                line=1,
-                remedy=f"Name it with {kind}_column; the columns present are {shown}",
+        raise table.header_error(f"there is no column {missing[0]!r}", remedy=f"The columns present are {listed}")
+    for kind, option, column, known in (
+        ("text", "text= (--text-column on the command line)", texts, TEXT_NAMES),
+        ("labels", "labels= (--labels-column on the command line)", labels, LABELS_NAMES),
+    ):
+        if not column and (kind == "text" or wanted.require_labels):
+            raise table.header_error(
+                f"no column has a usual name of the {kind} column ({', '.join(known)})",
+                remedy=f"Name it with {option}; the columns present are {listed}",
             )
     ids = (plain[name] for name in ID_NAMES if name in plain)
-    return _Chosen(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
+    return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
 
 
-def _text(value: Any, column: str, path: Path, number: int) -> str:
+def _text(table: _Table, value: Any, column: str, number: int) -> str:
+    """Return a cell of a text column; a missing one is an empty text."""
     if isinstance(value, str):
         return value
-    raise DataError(
-        f"column {column!r} does not hold text", path=path, line=number, remedy="Choose another text_column"
-    )
+    if is_missing(value):
+        return ""
+    what = f"column {column!r} does not hold text, but {type(value).__name__}"
+    raise table.error(what, number, remedy="Choose another text column")
 
 
-def _sniff(held: Sequence[object]) -> str | None:
-    """The separator of a column of strings: the first of | ; , that occurs at all, or lists written as JSON."""
-    strings = [value for value in held if isinstance(value, str) and value.strip()]
-    if strings and all(value.lstrip().startswith("[") for value in strings):
-        return _LISTS
-    return next((s for s in _SEPARATORS if any(s in value for value in strings)), None)
-
-
-def _split(value: str, separator: str | None, path: Path, number: int) -> list[str]:
-    """The label names of one string."""
-    if separator == _LISTS:
-        return _listed(_literal(value, path, number) if value.strip() else None, path, number)
-    pieces = value.split(separator) if separator else [value]
-    return [name for piece in pieces if (name := piece.strip())]
-
-
-def _listed(value: Any, path: Path, number: int) -> list[str]:
-    """The label names of a cell that is no string: a list, a number or nothing."""
-    if value is None:
+def _names(table: _Table, cell: Any, number: int) -> list[str]:
+    """Return the label names of a cell that is not a string: a list, a number or nothing."""
+    if is_missing(cell):
         return []
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = [value]
-    if not isinstance(value, list) or any(not isinstance(v, str | int) or isinstance(v, bool) for v in value):
+    kind = type(cell).__name__
+    values = sorted(cell, key=str) if kind in _SET_TYPES else list(cell) if kind in _LIST_TYPES else [cell]
+    names = [_name(value) for value in values]
+    if None in names:
         remedy = "Labels are strings or whole numbers, in a list or in one string with a separator"
-        raise DataError("the labels are not a list of names", path=path, line=number, remedy=remedy)
-    return [name for v in value if (name := str(v).strip())]
+        raise table.error("the labels are not a list of names", number, remedy=remedy)
+    return [name for name in names if name]
 
 
-def _literal(value: str, path: Path, number: int) -> Any:
-    """A list as JSON writes it, or as Python shows it, which is what pandas leaves in a CSV."""
+def _name(value: Any) -> str | None:
+    """Return a label name: "" for a missing one, None for what cannot be one."""
+    if isinstance(value, str):
+        return value.strip()
+    if is_missing(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():  # pandas turns whole numbers into floats if one is missing
+        value = int(value)
+    whole = hasattr(value, "__index__") and type(value).__name__ not in ("bool", "bool_")
+    return str(int(value)) if whole else None
+
+
+def _literal(table: _Table, cell: str, number: int) -> Any:
+    """Read a list as JSON writes it, or as Python shows it, which is what pandas writes to a CSV."""
     import ast
     import json
 
     for reader in (json.loads, ast.literal_eval):
         try:
-            return reader(value)
+            return reader(cell)
         except (ValueError, SyntaxError, RecursionError, MemoryError):
             continue
-    remedy = 'Write lists as ["a", "b"], or give labels_separator'
-    raise DataError(f"cannot read the list of labels {value[:40]!r}", path=path, line=number, remedy=remedy)
+    remedy = 'Write lists as ["a", "b"], or give labels_separator (--labels-separator on the command line)'
+    raise table.error(f"cannot read the list of labels {cell[:40]!r}", number, remedy=remedy)

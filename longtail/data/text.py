@@ -1,80 +1,170 @@
-"""Text to TF-IDF: what scikit-learn's ``TfidfVectorizer`` computes, in kernels and without a Python string per word.
+"""TF-IDF features of texts: the same values as scikit-learn's ``TfidfVectorizer``, computed by kernels.
 
-Texts are joined into blocks of UTF-8; one kernel folds case, cuts words, matches or learns terms and counts them, a
-second one weighs, sorts and normalises the rows. Threads work on shards of the texts, each with a table of terms of its
-own; the tables are merged at the end and the terms sorted, so that columns do not depend on the number of threads.
+Texts are joined into blocks of UTF-8. One kernel folds case, cuts words, looks terms up or learns them, and counts
+them; a second one weights, sorts and normalises the rows. Each thread works on its own range of texts with its own
+table of terms; the tables are merged at the end and the terms sorted, so that columns do not depend on the number of
+threads.
 
-Documents and label texts share one vocabulary. Inverse document frequencies come from documents alone: a term seen only
-in label texts is in no document, which gives it the largest weight.
+Documents and label texts share one vocabulary. Inverse document frequencies are computed from documents alone: a term
+that occurs in label texts only is in no document, which gives it the largest weight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from operator import index
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.data.analyzers import (
+    Analyzer,
+    Tokenizer,
+    find_function,
+    has_unspaced_texts,
+    import_name,
+    snowball,
+    stop_words_of,
+)
+from longtail.data.separators import logger
 from longtail.data.vocabulary import (
     SAME_COLUMNS,
-    Counted,
-    Cut,
     Terms,
-    ascii_fold,
-    blocks,
-    encode,
-    frozen,
-    listed,
-    n_threads,
-    on_threads,
+    encoded_block,
+    encoded_tokens,
     slots_for,
-    spans,
-    weigh_blocks,
+    string_list,
+    text_blocks,
+    text_ranges,
+    weighted_rows,
 )
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError, not_fitted
+from longtail.kernels import pool
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
-from longtail.params import Params
+from longtail.kernels.text import Counted, Folding, TermShape, WeightedRows
+from longtail.params import Boolean, Constraint, Integer, Jobs, Number, Params, optional, plain
+from longtail.sparse import frozen
 
-_WHOLE = (int, np.integer)
+ANALYZERS = ("auto", "word", "char_wb")
+
+
+@dataclass(frozen=True)
+class DocumentFrequency:
+    """A number of documents from 0, or a share of them as a float from 0 to 1."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return Number(0, 1).allows(value) if isinstance(value, float | np.floating) else Integer(0).allows(value)
+
+    def __str__(self) -> str:
+        return "a number of documents, or a share of them as a float from 0 to 1"
+
+
+@dataclass(frozen=True)
+class AnalyzerName:
+    """How texts are cut into terms: a word, or a function or its import name."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return callable(value) or (isinstance(value, str) and (value in ANALYZERS or ":" in value))
+
+    def __str__(self) -> str:
+        return f"one of {', '.join(ANALYZERS)}, or a function or its import name such as package.module:function"
+
+
+@dataclass(frozen=True)
+class Language:
+    """The name of a language of the Snowball stemmers."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return isinstance(value, str) and bool(value)
+
+    def __str__(self) -> str:
+        return "the name of a language, such as english"
+
+
+@dataclass(frozen=True)
+class StopWords:
+    """The word "english", or a list of words."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        if isinstance(value, str):
+            return value == "english"
+        return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
+
+    def __str__(self) -> str:
+        return "english, or a list of words"
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """A number of words from 1, or a range (fewest, most) of them."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        numbers = (value, value) if not isinstance(value, tuple | list) else tuple(value)
+        return len(numbers) == 2 and all(map(Integer(1).allows, numbers)) and numbers[0] <= numbers[1]
+
+    def __str__(self) -> str:
+        return "a number of words from 1, or a range of them such as (1, 2)"
 
 
 class TextVectorizer(Params):
-    """Rows of TF-IDF weights of unit length, one column a term.
+    """Turn texts into TF-IDF features: one row of unit length per text, one column per term.
 
     Words are runs of letters, digits and underscores in any script, in lower case.
 
     Parameters
     ----------
-    ngrams : int or (int, int), default=1
-        Numbers of words in a term: ``2`` is pairs alone, ``(1, 2)`` words and pairs.
+    analyzer : {"auto", "word", "char_wb"} or function, default="auto"
+        ``"word"`` uses words; ``"char_wb"`` character n-grams within words, with a space before and after each word.
+        ``"auto"`` uses characters where most letters of the texts belong to a script without spaces between words
+        (Chinese, Japanese, Thai, …), words otherwise; the choice of characters is logged. A function from a text to a
+        list of tokens, marked by :func:`longtail.data.analyzers.analyzer`, or its import name
+        (``"package.module:function"``), replaces the cutting of words; a saved model keeps the name.
+    ngrams : int or (int, int), optional
+        Number of words (or characters, or tokens) per term: ``1`` uses words, ``2`` pairs of consecutive words,
+        ``(1, 2)`` both. By default 1, and for characters ``(1, 3)``. Pairs often improve accuracy and multiply the
+        number of features.
+    stop_words : "english" or list of str, optional
+        Words to leave out.
+    stemmer : str, optional
+        Language of the Snowball stemmer that replaces words by their stems, such as ``"english"`` or ``"finnish"``.
+        Needs the extra ``stem``.
     min_length : int, default=2
-        Shorter words, in characters, are skipped.
+        Shortest word in characters; shorter ones are skipped. Character n-grams are taken from words of any length.
     min_df : int or float, default=1
-        Terms in fewer documents (a float: in a smaller share of them) are dropped, unless a label text holds them.
+        Drop terms that occur in fewer documents (a float: in a smaller share of them), unless a label text contains
+        them. A higher value saves memory.
     max_df : int or float, default=1.0
-        Terms in more documents (a float: in a larger share of them) are dropped.
+        Drop terms that occur in more documents (a float: in a larger share of them).
     max_features : int, optional
-        Keep only so many terms, the most frequent ones.
+        Keep only this number of terms, the most frequent ones.
     sublinear_tf : bool, default=False
-        Weigh a term that occurs n times in a text by 1 + ln n, not n.
+        Count a term that occurs n times in a text as 1 + ln n instead of n. Often better for long texts.
     idf : bool, default=True
-        Multiply by ln((1 + N) / (1 + df)) + 1, of N documents df with the term.
+        Multiply counts by the inverse document frequency ln((1 + N) / (1 + df)) + 1, where df of N documents contain
+        the term.
     hashing : int, optional
-        Number of columns among which terms are spread by hash. No vocabulary is held, so terms have no names, and
-        ``min_df``, ``max_df`` and ``max_features`` do not apply.
-    n_jobs : int, default=-1
-        Threads for large inputs; -1 for one a core. The result does not depend on it.
+        Number of columns to which terms are assigned by hash. No vocabulary is stored, so that terms have no names, and
+        ``min_df``, ``max_df`` and ``max_features`` do not apply. Use it if the vocabulary does not fit into memory.
+    n_jobs : int, optional
+        Number of threads for large inputs; None or -1 for all cores, -2 for all but one. The result does not depend on
+        it.
 
     Attributes
     ----------
     n_features_ : int
         Number of columns.
+    analyzer_ : str
+        How texts are cut: ``"word"``, ``"char_wb"`` or the import name of a function.
     idf_ : array, shape (n_features_,)
         Inverse document frequency of each column; empty without ``idf``.
 
@@ -86,10 +176,28 @@ class TextVectorizer(Params):
     ['animals', 'fox', 'red', 'red animals', 'red fox', 'the', 'the fox']
     """
 
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "analyzer": AnalyzerName(),
+        "ngrams": optional(WordCounts()),
+        "stop_words": optional(StopWords()),
+        "stemmer": optional(Language()),
+        "min_length": Integer(1),
+        "min_df": DocumentFrequency(),
+        "max_df": DocumentFrequency(),
+        "max_features": optional(Integer(1)),
+        "sublinear_tf": Boolean(),
+        "idf": Boolean(),
+        "hashing": optional(Integer(1)),
+        "n_jobs": Jobs(),
+    }
+
     def __init__(
         self,
         *,
-        ngrams: int | tuple[int, int] = 1,
+        analyzer: str | Analyzer = "auto",
+        ngrams: int | tuple[int, int] | None = None,
+        stop_words: str | Sequence[str] | None = None,
+        stemmer: str | None = None,
         min_length: int = 2,
         min_df: int | float = 1,
         max_df: int | float = 1.0,
@@ -97,9 +205,12 @@ class TextVectorizer(Params):
         sublinear_tf: bool = False,
         idf: bool = True,
         hashing: int | None = None,
-        n_jobs: int = -1,
+        n_jobs: int | None = None,
     ) -> None:
+        self.analyzer = analyzer
         self.ngrams = ngrams
+        self.stop_words = stop_words
+        self.stemmer = stemmer
         self.min_length = min_length
         self.min_df = min_df
         self.max_df = max_df
@@ -109,27 +220,40 @@ class TextVectorizer(Params):
         self.hashing = hashing
         self.n_jobs = n_jobs
 
-    # --- learning
+    # Fitting ---------------------------------------------------------------------------------------------------------
 
-    def fit(self, texts: Iterable[str], label_texts: Iterable[str] | None = None) -> TextVectorizer:
-        """Learn the vocabulary from documents and label texts, and inverse document frequencies from documents."""
+    def fit(self, texts: Iterable[str], y: Any = None, *, label_texts: Iterable[str] | None = None) -> Self:
+        """Learn the vocabulary and the inverse document frequencies.
+
+        Parameters
+        ----------
+        texts : iterable of str
+            Documents.
+        y : ignored
+            Present so that a scikit-learn pipeline can pass the labels.
+        label_texts : iterable of str, optional
+            Texts of the labels. Their terms enter the vocabulary, but do not count as documents.
+        """
         self._learn(texts, label_texts, keep=False)
         return self
 
-    def fit_transform(self, texts: Iterable[str], label_texts: Iterable[str] | None = None) -> csr_array:
-        """``fit`` then ``transform`` of the documents, reading them once."""
+    def fit_transform(
+        self, texts: Iterable[str], y: Any = None, *, label_texts: Iterable[str] | None = None
+    ) -> csr_array:
+        """Do ``fit`` and ``transform`` of the documents in one pass over them; parameters as for ``fit``."""
         counted, columns = self._learn(texts, label_texts, keep=True)
-        return self._weigh(counted, columns)
+        return self._weight(counted, columns)
 
     def _learn(
         self, texts: Iterable[str], label_texts: Iterable[str] | None, keep: bool
     ) -> tuple[list[Counted], list[np.ndarray]]:
-        """Fit. Returns the documents' counted blocks if they are to be kept, and for each the columns of its ids."""
-        self._check_settings()
-        documents = listed(texts, "texts")
-        labels = [] if label_texts is None else listed(label_texts, "label_texts")
+        """Fit. With `keep`, return the counted blocks of the documents and, for each block, the columns of its ids."""
+        self.check_params()
+        documents = string_list(texts, "texts")
+        labels = [] if label_texts is None else string_list(label_texts, "label_texts")
         if not documents:
             raise DataError("there is no text to learn from", remedy="Pass at least one text")
+        self._choose_analyzer(documents)
         if self.hashing is None:
             return self._learn_terms(documents, labels, keep)
         return self._learn_bins(documents, keep)
@@ -137,45 +261,49 @@ class TextVectorizer(Params):
     def _learn_terms(
         self, documents: list[str], labels: list[str], keep: bool
     ) -> tuple[list[Counted], list[np.ndarray]]:
-        cut = self._cut()
+        shape = self._term_shape()
 
-        def count(texts: list[str], keep: bool, span: tuple[int, int]) -> tuple[Terms, list[Counted]]:
+        def count(texts: list[str], keep: bool, bounds: tuple[int, int]) -> tuple[Terms, list[Counted]]:
             terms, counted = Terms(), []
-            for some in blocks(texts, *span):
-                block = terms.count(some, cut)
+            for block_texts in text_blocks(texts, *bounds):
+                block = terms.count(*self._encode(block_texts), len(block_texts), shape)
                 if keep:
                     counted.append(block)
             return terms, counted
 
-        shards = on_threads(partial(count, documents, keep), spans(documents, self.n_jobs))
+        shards = pool.run(partial(count, documents, keep), text_ranges(documents, self.n_jobs), self.n_jobs)
         terms = shards[0][0]
         ids = [np.arange(terms.size), *(terms.merge(other) for other, _ in shards[1:])]
-        labelled = []  # ids of the terms of label texts
-        for other, _ in on_threads(partial(count, labels, False), spans(labels, self.n_jobs)):
+        label_term_ids = []
+        for other, _ in pool.run(partial(count, labels, False), text_ranges(labels, self.n_jobs), self.n_jobs):
             other.document_frequency[:] = 0  # a label text is not a document
-            labelled.append(terms.merge(other))
-        chosen = self._choose(terms, labelled, len(documents))
+            label_term_ids.append(terms.merge(other))
+        chosen = self._choose(terms, label_term_ids, len(documents))
 
-        blob, offsets = table.take_terms(terms.blob, terms.offsets, chosen)
+        blob, offsets = table.take_terms(terms.table.blob, terms.table.offsets, chosen)
         self._set(blob, offsets, self._inverse(terms.document_frequency[chosen], len(documents)), chosen.size)
         columns = np.full(terms.size, -1, np.int32)
         columns[chosen] = np.arange(chosen.size)
         out = [(block, columns[own]) for own, (_, counted) in zip(ids, shards, strict=True) for block in counted]
         return [block for block, _ in out], [own for _, own in out]
 
-    def _choose(self, terms: Terms, labelled: list[np.ndarray], n_documents: int) -> np.ndarray:
-        """Ids of the terms that become columns, in the order of the columns."""
+    def _choose(self, terms: Terms, label_term_ids: list[np.ndarray], n_documents: int) -> np.ndarray:
+        """Return the ids of the terms that become columns, in the order of the columns."""
         if not terms.size:
             raise DataError(
-                f"no text holds a term: {self.ngrams} word(s) of {self.min_length} characters or more",
+                f"no text holds a term: {self.ngrams or 1} word(s) of {self.min_length} characters or more",
                 remedy="Check that the right column was read, or lower min_length",
             )
         frequency = terms.document_frequency[: terms.size]
-        low, high = (df * n_documents if isinstance(df, float) else df for df in (self.min_df, self.max_df))
+        low, high = (
+            df * n_documents if isinstance(df, float | np.floating) else df for df in (self.min_df, self.max_df)
+        )
         if high < low:
-            raise SettingsError(f"max_df={self.max_df} allows fewer documents than min_df={self.min_df} asks for")
+            raise SettingsError(
+                f"max_df={self.max_df} allows fewer documents than min_df={self.min_df}. Lower min_df or raise max_df."
+            )
         wanted = frequency >= low
-        for ids in labelled:
+        for ids in label_term_ids:
             wanted[ids] = True
         chosen = np.flatnonzero(wanted & (frequency <= high))
         if not chosen.size:
@@ -183,7 +311,7 @@ class TextVectorizer(Params):
                 f"min_df={self.min_df} and max_df={self.max_df} drop all of the {terms.size} terms",
                 remedy="Lower min_df or raise max_df",
             )
-        chosen = chosen[table.sort_terms(terms.blob, terms.offsets, chosen)]
+        chosen = chosen[table.sort_terms(terms.table.blob, terms.table.offsets, chosen)]
         if self.max_features is not None and self.max_features < chosen.size:
             # Of equally frequent terms the alphabetically first stay, whatever the number of threads.
             by_frequency = np.argsort(-terms.term_frequency[chosen], kind="stable")
@@ -194,17 +322,17 @@ class TextVectorizer(Params):
         n_bins = int(self.hashing or 0)
         self._set(np.zeros(table.PAD, np.uint8), np.zeros(1, np.int64), np.zeros(0, np.float32), n_bins)
 
-        def count(span: tuple[int, int]) -> tuple[np.ndarray, list[Counted]]:
+        def count(bounds: tuple[int, int]) -> tuple[np.ndarray, list[Counted]]:
             frequency, counted = np.zeros(n_bins if self.idf else 0, np.int64), []
-            for some in blocks(documents, *span):
-                block = self._match(some)
+            for block_texts in text_blocks(documents, *bounds):
+                block = self._match(block_texts)
                 if self.idf:
-                    kernels.tally(block[1], frequency)
+                    kernels.count_documents(block.ids, frequency)
                 if keep:
                     counted.append(block)
             return frequency, counted
 
-        shards = on_threads(count, spans(documents, self.n_jobs))
+        shards = pool.run(count, text_ranges(documents, self.n_jobs), self.n_jobs)
         frequency = np.sum([frequency for frequency, _ in shards], axis=0)
         self.idf_ = frozen(self._inverse(frequency, len(documents)))
         out = [block for _, counted in shards for block in counted]
@@ -214,81 +342,115 @@ class TextVectorizer(Params):
         inverse = np.log((1 + n_documents) / (1 + frequency)) + 1 if self.idf else np.zeros(0)
         return inverse.astype(np.float32)
 
-    def _cut(self) -> Cut:
-        shortest, longest = self.ngrams if isinstance(self.ngrams, Sequence) else (self.ngrams, self.ngrams)
-        return Cut(index(self.min_length), index(shortest), index(longest))
+    def _term_shape(self) -> TermShape:
+        characters = self.analyzer_ == "char_wb"
+        ngrams = self.ngrams or ((1, 3) if characters else 1)
+        fewest, most = ngrams if isinstance(ngrams, Sequence) else (ngrams, ngrams)
+        min_length = 1 if characters or self._tokens is not None else self.min_length
+        return TermShape(int(min_length), int(fewest), int(most), characters)
 
-    def _check_settings(self) -> None:
-        for name, optional in (("min_length", False), ("max_features", True), ("hashing", True)):
-            value: Any = getattr(self, name)
-            if not (optional and value is None) and not (isinstance(value, _WHOLE) and 1 <= value < 2**31):
-                raise SettingsError(f"{name}={value!r} must be a whole number from 1 to 2**31 - 1")
-        for name in ("min_df", "max_df"):
-            value = getattr(self, name)
-            if not isinstance(value, (*_WHOLE, float)) or value < 0 or (isinstance(value, float) and value > 1):
-                raise SettingsError(f"{name}={value!r} must be a number of documents, or a share of them as a float")
-        try:
-            cut = self._cut()
-        except (TypeError, ValueError):
-            cut = Cut(1, 0, 0)
-        if not 1 <= cut.shortest <= cut.longest:
-            raise SettingsError(f"ngrams={self.ngrams!r} is neither a number of words nor a range (from, to) of them")
-        n_threads(self.n_jobs)
+    def _choose_analyzer(self, documents: list[str]) -> None:
+        """Set how these texts are cut, from the parameters and, for "auto", from the texts."""
+        chosen = self.analyzer if isinstance(self.analyzer, str) else import_name(self.analyzer)
+        in_words = self.stop_words is not None or self.stemmer is not None
+        if chosen == "auto":
+            chosen = "char_wb" if not in_words and has_unspaced_texts(documents) else "word"
+            if chosen == "char_wb":
+                logger.info(
+                    "Texts are cut into character n-grams: most of their letters belong to a script without spaces "
+                    'between words. analyzer="word" (--set text.analyzer=word on the command line) uses words instead.'
+                )
+        elif chosen == "char_wb" and in_words:
+            name = "stop_words" if self.stop_words is not None else "stemmer"
+            raise SettingsError(f'{name} has no effect with analyzer="char_wb". Leave one of them out.')
+        self._set_analyzer(chosen, stop_words_of(self.stop_words), trusted=True)
 
-    # --- applying
+    def _set_analyzer(self, chosen: str, stop_words: list[str], *, trusted: bool) -> None:
+        self.analyzer_, self._stop_words = chosen, stop_words
+        own = None if chosen in ANALYZERS else find_function(chosen, trusted=trusted)
+        cut = own is not None or bool(stop_words) or self.stemmer is not None
+        words = frozenset(stop_words)
+        self._tokens = Tokenizer(int(self.min_length), words, self.stemmer, own) if cut else None
+        if self.stemmer is not None:
+            snowball(self.stemmer)  # refuses an unknown language
+
+    def _encode(self, texts: list[str]) -> tuple[np.ndarray, Folding]:
+        if self._tokens is not None:
+            return encoded_tokens([self._tokens(text) for text in texts])
+        return encoded_block(texts, marks=self.analyzer_ == "char_wb")
+
+    # Applying --------------------------------------------------------------------------------------------------------
 
     def transform(self, texts: Iterable[str]) -> csr_array:
-        """TF-IDF rows of the texts, (n_texts, n_features_) float32. A text without known terms is an empty row."""
+        """Return the TF-IDF rows of the texts, (n_texts, n_features_) float32.
+
+        A text without known terms is an empty row.
+        """
         self._check_fitted()
-        texts = listed(texts, "texts")
-        if len(texts) == 1:  # what a service asks for, with nothing to share out or to put together
-            indptr, ids, counts = self._match(texts)
-            indices, data = np.empty(ids.size, np.int32), np.empty(ids.size, np.float32)
-            kernels.weigh(indptr, ids, counts, SAME_COLUMNS, self.idf_, self._sublinear, indptr, indices, data)
-            X = copy(self._empty_row)  # the constructor's checks would take longer than all the rest
-            X.indptr, X.indices, X.data = indptr.astype(np.int32), indices, data
+        texts = string_list(texts, "texts")
+        if len(texts) == 1:  # the usual request to a service; no threads and nothing to join
+            block = self._match(texts)
+            n = block.ids.size
+            rows = WeightedRows(block.indptr, np.empty(n, np.int32), np.empty(n, np.float32))
+            kernels.weight_rows(block, SAME_COLUMNS, self.idf_, self._sublinear, rows)
+            X = copy(self._empty_row)  # the checks of the constructor would take longer than everything else
+            X.indptr, X.indices, X.data = rows.indptr.astype(np.int32), rows.indices, rows.data
             return X
-        shards = on_threads(
-            lambda span: [self._match(some) for some in blocks(texts, *span)], spans(texts, self.n_jobs)
+        shards = pool.run(
+            lambda bounds: [self._match(block_texts) for block_texts in text_blocks(texts, *bounds)],
+            text_ranges(texts, self.n_jobs),
+            self.n_jobs,
         )
         counted = [block for shard in shards for block in shard]
-        return self._weigh(counted, [SAME_COLUMNS] * len(counted))
+        return self._weight(counted, [SAME_COLUMNS] * len(counted))
 
     def _match(self, texts: list[str]) -> Counted:
-        block, unicode_table = encode(texts)
-        return kernels.match_block(block, len(texts), ascii_fold(), unicode_table, *self._matching)
+        block, folding = self._encode(texts)
+        return kernels.match_block(block, len(texts), folding, self._shape, self._n_bins, self._table)
 
-    def _weigh(self, counted: list[Counted], columns: list[np.ndarray]) -> csr_array:
-        threads = min(n_threads(self.n_jobs), len(counted))
-        return weigh_blocks(counted, columns, self.idf_, self._sublinear, self.n_features_, threads)
+    def _weight(self, counted: list[Counted], columns: list[np.ndarray]) -> csr_array:
+        return weighted_rows(counted, columns, self.idf_, self._sublinear, self.n_features_, self.n_jobs)
 
-    # --- looking and storing
+    # Inspecting and storing ------------------------------------------------------------------------------------------
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The term of each column, as an array of strings."""
+        """Return the term of each column, as an array of strings.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Present for the scikit-learn interface.
+        """
         self._check_fitted()
-        if self.hashing is not None:
-            raise ModelError("Hashed columns have no names; fit without hashing to keep a vocabulary")
+        if self._n_bins:
+            raise ModelError("Hashed columns have no names. Fit without hashing to keep a vocabulary.")
         text, bounds = self._blob.tobytes(), self._offsets.tolist()
         return np.array([text[a:b].decode() for a, b in pairwise(bounds)], dtype=object)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """All that is learnt: settings fit for JSON, and arrays fit for memory mapping."""
+        """Return everything that was learnt: settings as JSON values, and arrays that can be memory-mapped."""
         self._check_fitted()
-        meta = {**self.get_params(), "n_features": self.n_features_}
-        meta = {key: value.item() if isinstance(value, np.generic) else value for key, value in meta.items()}
+        settings = self.get_params()
+        if not isinstance(self.analyzer, str):
+            settings["analyzer"] = self.analyzer_
+        if self.stop_words is not None:
+            settings["stop_words"] = self._stop_words  # the words themselves: a named list may change
+        meta = {key: plain(value) for key, value in settings.items()}
+        meta |= {"n_features": self.n_features_, "chosen_analyzer": self.analyzer_}
         return meta, {"terms": self._blob, "offsets": self._offsets, "idf": self.idf_}
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TextVectorizer:
-        """The vectorizer that ``to_arrays`` described. The arrays are used in place."""
+        """Return the vectorizer that ``to_arrays`` stored. The arrays are used in place."""
         settings = dict(meta)
         n_features = settings.pop("n_features")
-        if not isinstance(settings["ngrams"], int):
-            settings["ngrams"] = tuple(settings["ngrams"])  # JSON knows lists only
+        chosen = settings.pop("chosen_analyzer", "word")
+        if isinstance(settings["ngrams"], list):
+            settings["ngrams"] = tuple(settings["ngrams"])  # JSON has lists only
         vectorizer = cls(**settings)
+        vectorizer._set_analyzer(chosen, settings.get("stop_words") or [], trusted=False)
         blob, offsets, idf = (arrays[name] for name in ("terms", "offsets", "idf"))
-        # Kernels trust these arrays with addresses, so what comes from a file is looked at first.
+        # Kernels use these arrays as addresses without a check, so that a file is checked here.
         if (
             (blob.dtype, offsets.dtype, idf.dtype) != (np.uint8, np.int64, np.float32)
             or offsets[0] != 0
@@ -297,20 +459,37 @@ class TextVectorizer(Params):
             or (vectorizer.hashing is None and offsets.size != n_features + 1)
             or idf.size != (n_features if vectorizer.idf else 0)
         ):
-            raise ModelError("The vocabulary's arrays do not fit together; the folder was changed or damaged")
+            raise ModelError(
+                "The arrays of the vocabulary do not fit together: the folder was changed or damaged. Copy it again."
+            )
         vectorizer._set(blob, offsets, idf, n_features)
         return vectorizer
 
     def _set(self, blob: np.ndarray, offsets: np.ndarray, idf: np.ndarray, n_features: int) -> None:
         self._blob, self._offsets, self.idf_ = frozen(blob), frozen(offsets), frozen(idf)
         self.n_features_ = int(n_features)
+        # Settings are kept as they were at fit: a parameter changed later must not change a fitted vectorizer.
+        self._shape, self._n_bins = self._term_shape(), int(self.hashing or 0)
         slots = frozen(slots_for(self._blob, self._offsets, offsets.size - 1))
-        # Settings are frozen at fit: a parameter changed later shall not change what a fitted vectorizer does.
-        self._matching = (*self._cut(), int(self.hashing or 0), slots, self._blob, self._offsets)
+        self._table = table.TermTable(slots, self._blob, self._offsets)
         self._sublinear = bool(self.sublinear_tf)
         self._empty_row = csr_array((1, self.n_features_), dtype=np.float32)
         self._empty_row.has_canonical_format = True
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "n_features_"):
-            raise ModelError("This TextVectorizer has learnt nothing yet; call fit first")
+            raise not_fitted("TextVectorizer")
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(string=True, two_d_array=False),
+            requires_fit=True,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import lzma
 import re
+import sys
 
 import numpy as np
 import polars
@@ -13,7 +14,7 @@ import zstandard
 from scipy.sparse import bsr_array, csr_array, save_npz
 
 from longtail.data import read
-from longtail.errors import DataError
+from longtail.errors import DataError, SettingsError
 from tests.data.cases import matrix, put
 
 LABELS = '{"uid": "a", "title": "Alpha"}\n{"uid": "b", "title": "Beta"}\n'
@@ -178,7 +179,7 @@ def test_label_features_folder(tmp_path):
     refused(folder(filter_labels_train__txt="0 1\n0\n"), "two whole numbers", at="filter_labels_train.txt:2")
     refused(folder(lbl__json=LABELS * 2), "4 labels, expected 2", at="lbl.json")
     refused(folder(trn_points__json='{"uid": "a"}\n'), "1 points, expected 2", at="trn_points.json")
-    refused(folder(vectorizer__npz="nonsense"), "vectoriser cannot be read", at="vectorizer.npz")
+    refused(folder(vectorizer__npz="nonsense"), "vectorizer cannot be read", at="vectorizer.npz")
 
 
 @pytest.mark.parametrize(
@@ -258,8 +259,8 @@ def test_npz(tmp_path):
         ('text,labels\n"a\nb",x\nc\n', "d.csv:4", "the row has 1 fields"),
         ('text,labels\n"a,x\n', "d.csv:2", "not valid CSV"),
         ("text,text\na,x\n", "d.csv:1", "columns named twice: text"),
-        ("words,labels\na,x\n", "d.csv:1", "no column is named as the text column.*text_column.*'words', 'labels'"),
-        ("text,marks\na,x\n", "d.csv:1", "no column is named as the labels column.*labels_column.*'text', 'marks'"),
+        ("words,labels\na,x\n", "d.csv:1", "no column has a usual name of the text column.*text=.*'words', 'labels'"),
+        ("text,marks\na,x\n", "d.csv:1", "no column has a usual name of the labels column.*labels=.*'text', 'marks'"),
         (b"text,labels\na,x\n\xff,y\n", "d.csv", "not UTF-8"),
         ("text,labels\na,\"['x'\"\n", "d.csv:2", "cannot read the list of labels"),
         ("text,labels\na,\"[['x']]\"\n", "d.csv:2", "not a list of names"),
@@ -272,8 +273,8 @@ def test_csv(tmp_path, text, at, what):
 
 def test_missing_columns_list_those_present(tmp_path):
     put(tmp_path, d__csv="text,labels\na,x\n", d__jsonl='{"text": "a", "labels": "x"}\n{"body": "b"}\n')
-    refused(tmp_path / "d.csv", "no column 'abstract'.*'text', 'labels'", at="d.csv:1", text_column="abstract")
-    refused(tmp_path / "d.csv", "no column 'tags'.*'text', 'labels'", at="d.csv:1", labels_column="tags")
+    refused(tmp_path / "d.csv", "no column 'abstract'.*'text', 'labels'", at="d.csv:1", text="abstract")
+    refused(tmp_path / "d.csv", "no column 'tags'.*'text', 'labels'", at="d.csv:1", labels="tags")
     refused(tmp_path / "d.jsonl", "no field 'text'.*'body'", at="d.jsonl:2")
 
 
@@ -290,3 +291,12 @@ def test_binary_file(tmp_path):
     refused(tmp_path / "d.bin", "not text", at="d.bin")
     (tmp_path / "d.npz").write_bytes(b"")
     refused(tmp_path / "d.npz", "no dataset", at="d.npz")
+
+
+def test_parquet_without_polars_names_the_extra(tmp_path, monkeypatch):
+    polars.DataFrame({"text": ["a"], "labels": ["b"]}).write_parquet(tmp_path / "d.parquet")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(
+        SettingsError, match=r'd.parquet: reading Parquet needs polars.*pip install "longtail\[parquet\]"'
+    ):
+        read(tmp_path / "d.parquet")

@@ -78,8 +78,8 @@ def many_rows(n: int, d: int = 5000, n_labels: int = 300, seed: int = 0) -> Data
 def test_blocks_of_any_size_give_the_same(tmp_path, monkeypatch, block):
     data = many_rows(200)
     write(data, tmp_path / "d.txt")
-    cut = sparse_text.blocks
-    monkeypatch.setattr(sparse_text, "blocks", lambda stream, size: cut(stream, block))
+    cut = sparse_text.line_blocks
+    monkeypatch.setattr(sparse_text, "line_blocks", lambda stream, size: cut(stream, block))
     held = read(tmp_path / "d.txt")
     assert_same(data.X, held.X)
     assert_same(data.Y, held.Y)

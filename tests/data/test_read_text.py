@@ -138,14 +138,14 @@ def test_columns_by_name_and_by_custom(tmp_path):
     put(tmp_path, d__csv="Title;Content;Keywords;extra\nA;B;k;e\nC;;k;e\n")
     data = read(tmp_path / "d.csv", vectorizer=None)
     assert data.texts == ["A\nB", "C"]
-    data = read(tmp_path / "d.csv", vectorizer=None, text_column=["extra", "Title"], labels_column="Content")
+    data = read(tmp_path / "d.csv", vectorizer=None, text=["extra", "Title"], labels="Content")
     assert data.texts == ["e\nA", "e\nC"]
     assert data.label_names == ["B"]
 
 
 def test_column_of_identifiers_may_be_the_text(tmp_path):
     put(tmp_path, d__csv="id,labels\nred-fox,a\n")
-    data = read(tmp_path / "d.csv", vectorizer=None, text_column="id")
+    data = read(tmp_path / "d.csv", vectorizer=None, text="id")
     assert (data.texts, data.ids) == (["red-fox"], None)
 
 

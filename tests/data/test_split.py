@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
-from longtail.data.split import split
+from longtail.data.split import hold_out_points, split
 from longtail.errors import SettingsError
 
 
@@ -71,3 +73,58 @@ def test_seeds() -> None:
 def test_refuses_fractions_out_of_range(fraction: float) -> None:
     with pytest.raises(SettingsError, match="fraction"):
         split(labels(5, 2, 0.5, 0), fraction)
+
+
+def test_random_draws_ignore_labels() -> None:
+    Y = labels(300, 40, 0.03, 0)
+    train, held = hold_out_points(Y, 0.25, 3)
+    assert held.tolist() == sorted(np.random.default_rng(3).permutation(300)[:75].tolist())
+    np.testing.assert_array_equal(np.sort(np.concatenate((train, held))), np.arange(300))
+    assert (Y[train].sum(axis=0) == 0).any()  # some label has lost its last point
+    assert train.dtype == held.dtype == np.int64
+
+
+@pytest.mark.parametrize("keep_labels", [False, True])
+def test_points_without_labels_can_be_left_out_of_both_parts(keep_labels: bool) -> None:
+    Y = labels(200, 10, 0.05, 1)
+    some = np.flatnonzero(np.diff(Y.indptr))
+    assert len(some) < 200
+    train, held = hold_out_points(Y, 0.2, 5, keep_labels=keep_labels, labelled_only=True)
+    np.testing.assert_array_equal(np.sort(np.concatenate((train, held))), some)
+    if keep_labels:
+        expected = some[split(Y[some], 0.2, 5)[1]]
+    else:
+        expected = np.sort(np.random.default_rng(5).permutation(some)[: int(0.2 * len(some))])
+    np.testing.assert_array_equal(held, expected)
+
+
+@pytest.mark.parametrize(
+    ("n", "options", "expected"),
+    [
+        (100, {}, 10),
+        (100, {"at_least": 25}, 25),
+        (100, {"at_most": 4}, 4),
+        (100, {"at_least": 25, "at_most": 20}, 20),
+        (100, {"at_least": 1000}, 99),
+        (1, {"at_least": 5}, 0),
+        (0, {"at_least": 5}, 0),
+    ],
+)
+def test_bounds_on_the_number_of_points(n: int, options: dict[str, int], expected: int) -> None:
+    train, held = hold_out_points(labels(n, 3, 0.5, 0), 0.1, **options)
+    assert (len(train), len(held)) == (n - expected, expected)
+
+
+def test_every_kind_of_random_state() -> None:
+    Y = labels(100, 5, 0.3, 0)
+    for same in (7, np.int64(7), [7, 1]):
+        np.testing.assert_array_equal(hold_out_points(Y, 0.3, same)[1], hold_out_points(Y, 0.3, same)[1])
+    for make in (np.random.default_rng, np.random.RandomState):
+        np.testing.assert_array_equal(hold_out_points(Y, 0.3, make(7))[1], hold_out_points(Y, 0.3, make(7))[1])
+    assert len(hold_out_points(Y, 0.3, None)[1]) == 30
+
+
+@pytest.mark.parametrize("fraction", [-0.1, 1.0, "half"])
+def test_hold_out_points_refuses_fractions_out_of_range(fraction: Any) -> None:
+    with pytest.raises(SettingsError, match="fraction is"):
+        hold_out_points(labels(5, 2, 0.5, 0), fraction)

@@ -14,11 +14,22 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import (
+    check_estimator_repr,
+    check_get_params_invariance,
+    check_no_attributes_set_in_init,
+    check_parameters_default_constructible,
+    check_set_params,
+)
+from sklearn.utils.validation import check_is_fitted
 
 from longtail.data import vocabulary
 from longtail.data.text import TextVectorizer
 from longtail.errors import DataError, ModelError, SettingsError
+from longtail.models.bonsai import Bonsai
 
 # Few letters, so that words repeat, with the difficult ones among them: letters that change length in lower case, the
 # sigma whose lower case depends on its place, combining marks, digits beyond ASCII, surrogates, the separator itself.
@@ -72,7 +83,7 @@ def assert_form(X: csr_array) -> None:
 @example(["İstanbul K ȺȺ"], ["i̇stanbul k"], {"min_length": 1})
 def test_equals_scikit_learn(train: list[str], test: list[str], params: dict[str, Any]) -> None:
     sklearn = peer(**params)
-    ours = TextVectorizer(**params)
+    ours = TextVectorizer(analyzer="word", **params)
     try:
         expected = sklearn.fit_transform(train)
     except ValueError:  # no terms, or none left
@@ -83,7 +94,7 @@ def test_equals_scikit_learn(train: list[str], test: list[str], params: dict[str
     assert list(ours.get_feature_names_out()) == list(sklearn.get_feature_names_out())
     assert_same(X, expected)
     assert_same(ours.transform(test), sklearn.transform(test))
-    assert_same(TextVectorizer(**params).fit(train).transform(train), expected)
+    assert_same(TextVectorizer(analyzer="word", **params).fit(train).transform(train), expected)
     assert_form(X)
     if params.get("idf", True):
         np.testing.assert_allclose(ours.idf_, sklearn.idf_, rtol=1e-6)
@@ -118,8 +129,8 @@ def test_threads_and_blocks_do_not_change_the_result(hashing: int | None) -> Non
     train, labels, test = some_texts(200, 0), [*some_texts(50, 1), "only here"], some_texts(100, 2)
     params: dict[str, Any] = {"hashing": hashing, "ngrams": (1, 2), "max_features": 30, "sublinear_tf": True}
     one, many = TextVectorizer(**params, n_jobs=1), TextVectorizer(**params, n_jobs=5)
-    X = one.fit_transform(train, labels)
-    for other in (many.fit_transform(train, labels), many.fit(train, labels).transform(train)):
+    X = one.fit_transform(train, label_texts=labels)
+    for other in (many.fit_transform(train, label_texts=labels), many.fit(train, label_texts=labels).transform(train)):
         for part in ("indptr", "indices", "data"):
             np.testing.assert_array_equal(getattr(X, part), getattr(other, part))
     batch = many.transform(test)
@@ -133,7 +144,7 @@ def test_threads_and_blocks_do_not_change_the_result(hashing: int | None) -> Non
 def test_label_texts_extend_the_vocabulary_and_leave_idf_alone() -> None:
     documents = ["red fox", "red red dog", "grey dog"]
     alone = TextVectorizer().fit(documents)
-    both = TextVectorizer().fit(documents, ["red panda", "panda"])
+    both = TextVectorizer().fit(documents, label_texts=["red panda", "panda"])
     assert list(both.get_feature_names_out()) == ["dog", "fox", "grey", "panda", "red"]
     idf = dict(zip(both.get_feature_names_out(), both.idf_, strict=True))
     expected = dict(zip(alone.get_feature_names_out(), alone.idf_, strict=True))
@@ -145,13 +156,13 @@ def test_label_texts_extend_the_vocabulary_and_leave_idf_alone() -> None:
 
 def test_min_df_spares_label_terms_and_max_df_does_not() -> None:
     vectorizer = TextVectorizer(min_df=2, max_df=0.9)
-    vectorizer.fit(["the red fox", "the red dog", "the cat"], ["the cat", "panda"])
+    vectorizer.fit(["the red fox", "the red dog", "the cat"], label_texts=["the cat", "panda"])
     assert list(vectorizer.get_feature_names_out()) == ["cat", "panda", "red"]
 
 
 def test_max_features_keeps_the_most_frequent_then_the_first() -> None:
     vectorizer = TextVectorizer(max_features=3)
-    X = vectorizer.fit_transform(["bb bb bb aa dd", "cc dd zz"], ["zz zz"])
+    X = vectorizer.fit_transform(["bb bb bb aa dd", "cc dd zz"], label_texts=["zz zz"])
     assert list(vectorizer.get_feature_names_out()) == ["bb", "dd", "zz"]
     np.testing.assert_array_equal(X.toarray() > 0, [[True, True, False], [False, True, True]])
     ties = TextVectorizer(max_features=2).fit(["dd cc bb aa"])
@@ -186,7 +197,7 @@ def test_hashing_sums_terms_that_meet() -> None:
 @pytest.mark.parametrize("params", [{}, {"ngrams": (1, 2), "sublinear_tf": True}, {"hashing": 128}, {"idf": False}])
 def test_arrays_bring_it_back(params: dict[str, Any], tmp_path: Path) -> None:
     texts = some_texts(60, 3)
-    vectorizer = TextVectorizer(**params, min_df=np.int64(2)).fit(texts, ["größe ZZ", "Ωmega"])
+    vectorizer = TextVectorizer(**params, min_df=np.int64(2)).fit(texts, label_texts=["größe ZZ", "Ωmega"])
     meta, arrays = vectorizer.to_arrays()
     (tmp_path / "meta.json").write_text(json.dumps(meta))
     for name, array in arrays.items():
@@ -253,6 +264,50 @@ def test_single_rows_do_not_share_memory() -> None:
 def test_scikit_learn_can_clone_it() -> None:
     vectorizer = TextVectorizer(ngrams=(1, 2), min_df=3)
     assert clone(vectorizer).get_params() == vectorizer.get_params()
+    assert not hasattr(clone(TextVectorizer().fit(["red fox"])), "n_features_")
+
+
+def test_works_in_a_pipeline() -> None:
+    texts = ["red fox", "grey dog", "red dog", "grey fox"] * 5
+    Y = csr_array(np.eye(2, dtype=np.float32)[[0, 1, 0, 1] * 5])
+    pipeline = make_pipeline(TextVectorizer(), Bonsai(n_trees=1)).fit(texts, Y)
+    np.testing.assert_array_equal(pipeline.predict(["red red", "grey"]).toarray().argmax(axis=1), [0, 1])
+    assert list(pipeline[:1].get_feature_names_out()) == ["dog", "fox", "grey", "red"]
+    assert clone(pipeline).get_params()["textvectorizer__min_df"] == 1
+    assert pipeline.set_params(textvectorizer__ngrams=2).fit(texts, Y)[0].n_features_ == 4
+
+
+def test_labels_of_a_pipeline_are_ignored() -> None:
+    texts = ["red fox", "grey dog"]
+    Y = csr_array(np.eye(2, dtype=np.float32))
+    expected = TextVectorizer().fit_transform(texts).toarray()
+    np.testing.assert_array_equal(TextVectorizer().fit_transform(texts, Y).toarray(), expected)
+    np.testing.assert_array_equal(TextVectorizer().fit(texts, Y).transform(texts).toarray(), expected)
+    with pytest.raises(TypeError):
+        TextVectorizer().fit(texts, None, ["label text"])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("n_jobs", [None, -1, -2, 1, 100])
+def test_every_number_of_jobs(n_jobs: int | None) -> None:
+    assert TextVectorizer(n_jobs=n_jobs).fit_transform(["red fox", "grey dog"]).shape == (2, 4)
+
+
+def test_not_fitted_is_scikit_learns_error() -> None:
+    vectorizer = TextVectorizer()
+    for act in (lambda: vectorizer.transform(["a"]), vectorizer.get_feature_names_out, vectorizer.to_arrays):
+        with pytest.raises(NotFittedError, match="This TextVectorizer has not been fitted"):
+            act()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(vectorizer)
+    check_is_fitted(vectorizer.fit(["red fox"]))
+
+
+def test_scikit_learn_checks() -> None:
+    check_parameters_default_constructible("TextVectorizer", TextVectorizer())
+    check_no_attributes_set_in_init("TextVectorizer", TextVectorizer())
+    check_get_params_invariance("TextVectorizer", TextVectorizer())
+    check_set_params("TextVectorizer", TextVectorizer())
+    check_estimator_repr("TextVectorizer", TextVectorizer())
 
 
 @pytest.mark.parametrize("bad", [None, b"bytes", 3.5])
@@ -285,7 +340,7 @@ def test_refuses_what_it_cannot_learn_from() -> None:
         TextVectorizer().fit(["", "a b ."])
     with pytest.raises(DataError, match="drop all of the 2 terms"):
         TextVectorizer(min_df=2).fit(["red", "fox"])
-    with pytest.raises(ModelError, match="call fit first"):
+    with pytest.raises(ModelError, match="Call fit first"):
         TextVectorizer().transform(["red fox"])
 
 
@@ -295,7 +350,7 @@ def test_refuses_what_it_cannot_learn_from() -> None:
         ({"ngrams": 0}, "ngrams"),
         ({"ngrams": (2, 1)}, "ngrams"),
         ({"ngrams": "12"}, "ngrams"),
-        ({"ngrams": None}, "ngrams"),
+        ({"ngrams": []}, "ngrams"),
         ({"min_length": 0}, "min_length"),
         ({"min_length": None}, "min_length"),
         ({"min_df": -1}, "min_df"),

@@ -131,7 +131,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
         ({"Y": matrix([{1: 0.5}, {}], 2)}, "d", {"format": "sparse"}, DataError, "graded labels.*npz"),
         ({"test": example()}, "d.txt", {}, DataError, "one file cannot hold.*folder"),
         ({"ids": ["one"]}, "d", {}, DataError, "ids has 1 entries"),
-        ({}, "d", {"format": "svmlight"}, SettingsError, "cannot be written. Use one of sparse, npz, json"),
+        ({}, "d", {"format": "svmlight"}, SettingsError, "cannot be written. Use one of sparse, lf, npz, json, table"),
         ({}, "d", {"compression": "zip"}, SettingsError, "compression 'zip' is unknown"),
         ({}, "d.txt", {"compression": "gz"}, SettingsError, "End the file's name in"),
         ({}, "d.json", {"format": "json"}, SettingsError, "is a folder of files"),
@@ -155,7 +155,7 @@ def test_crash_leaves_the_old_or_nothing(tmp_path, monkeypatch, name, before):
         stream.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(writing, "_rows", crash)
+    monkeypatch.setattr(writing, "_write_rows", crash)
     with pytest.raises(KeyboardInterrupt):
         write(example(), tmp_path / name, "sparse", overwrite=True)
     assert sorted(p.relative_to(tmp_path) for p in tmp_path.rglob("*")) == listing
@@ -189,7 +189,7 @@ def test_existing_data_is_replaced_only_when_asked(tmp_path):
     assert not (tmp_path / "d" / "trn_X.npz").exists()
     assert_same(other.X, read(tmp_path / "d").X)
     (tmp_path / "d" / "thesis.doc").write_text("years of work")
-    with pytest.raises(DataError, match=r"no dataset's: thesis\.doc"):
+    with pytest.raises(DataError, match=r"not part of a dataset: thesis\.doc"):
         write(other, tmp_path / "d", overwrite=True)
     with pytest.raises(DataError, match="a file where a folder"):
         write(other, tmp_path / "d" / "thesis.doc", overwrite=True)

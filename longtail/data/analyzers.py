@@ -1,0 +1,168 @@
+"""Cut texts into tokens in Python, for what the kernels do not do: stop words, stems, and a user's own function.
+
+A function is kept by its import name, such as ``mypackage.text:lemmas``, and never pickled. A model folder can name any
+function, so that one named there is used only if its module is imported already, or listed in the environment variable
+``LONGTAIL_IMPORT``, and if it is marked by :func:`analyzer`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from longtail.errors import DataError, ModelError, SettingsError
+
+_WORD_PATTERN = re.compile(r"\w+")
+_LETTER = re.compile(r"[^\W\d_]")
+# Scripts that are written without spaces between words: Thai, Lao, Burmese, Khmer, kana, Chinese characters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_SAMPLED_TEXTS = 1000  # texts that decide
+_IMPORT = "LONGTAIL_IMPORT"
+
+Analyzer = Callable[[str], Iterable[str]]
+
+
+def analyzer(function: Analyzer) -> Analyzer:
+    """Mark a function from a text to its tokens as one that models may use, and return it.
+
+    Examples
+    --------
+    >>> @analyzer
+    ... def letters(text):
+    ...     return list(text)
+    """
+    function.longtail_analyzer = True  # type: ignore[attr-defined]
+    return function
+
+
+def has_unspaced_texts(texts: list[str]) -> bool:
+    """Return whether most letters of a sample of the texts are of a script without spaces between words."""
+    sample = " ".join(text[:1000] for text in texts[:: max(1, len(texts) // _SAMPLED_TEXTS)])
+    if sample.isascii():
+        return False
+    return 2 * len(_UNSPACED.findall(sample)) > len(_LETTER.findall(sample))
+
+
+def import_name(function: Analyzer) -> str:
+    """Return the name under which a function can be imported again; refuse one that cannot be."""
+    name = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
+    try:
+        same = name.split(":")[0] != "__main__" and find_function(name, trusted=True) is function
+    except SettingsError:
+        same = False
+    if not same:
+        raise SettingsError(
+            f"analyzer is {function!r}, which cannot be imported again when the model is loaded. "
+            "Define it at the top level of a module and import it from there."
+        )
+    return name
+
+
+def find_function(name: str, *, trusted: bool) -> Analyzer:
+    """Return the function of an import name such as ``mypackage.text:lemmas``.
+
+    Parameters
+    ----------
+    name : str
+        Module, a colon, and the name of the function in it.
+    trusted : bool
+        Whether the caller named it; a name from a model folder is not trusted and imports nothing.
+    """
+    module, _, attribute = name.partition(":")
+    if not trusted and module not in (*sys.modules, *os.environ.get(_IMPORT, "").split(",")):
+        raise ModelError(
+            f"The model cuts texts with {name!r}. Import {module} before you use the model; "
+            f"on the command line, set the environment variable {_IMPORT}={module}."
+        )
+    try:
+        function: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            function = getattr(function, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(f"analyzer is {name!r}, which cannot be imported ({error}).") from None
+    if not getattr(function, "longtail_analyzer", False):
+        raise SettingsError(
+            f"analyzer is {name!r}, which is not marked as an analyzer. "
+            "Put the decorator longtail.data.analyzers.analyzer before its definition."
+        )
+    return function
+
+
+def stop_words_of(value: str | Collection[str] | None) -> list[str]:
+    """Return stop words in lower case; "english" stands for scikit-learn's list."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return sorted(ENGLISH_STOP_WORDS)
+    return sorted({word.lower() for word in value})
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Cut texts into tokens: by a function, or into words without stop words, replaced by their stems.
+
+    Parameters
+    ----------
+    min_length : int
+        Shortest word in characters.
+    stop_words : frozenset of str
+        Words to leave out.
+    stemmer : str or None
+        Language of the Snowball stemmer.
+    function : callable, optional
+        From a text to its tokens, instead of cutting words.
+    """
+
+    min_length: int
+    stop_words: frozenset[str]
+    stemmer: str | None
+    function: Analyzer | None = None
+
+    def __call__(self, text: str) -> list[str]:
+        """Return the tokens of a text."""
+        if self.function is None:
+            found: Iterable[str] = _WORD_PATTERN.findall(text.lower())
+            words = [word for word in found if len(word) >= self.min_length]
+        else:
+            words = list(self.function(text))
+            wrong = next((word for word in words if not isinstance(word, str)), None)
+            if wrong is not None:
+                raise DataError(f"the analyzer returned {wrong!r}", remedy="Return a list of strings for each text")
+        words = [word for word in words if word and word not in self.stop_words]
+        if self.stemmer is None:
+            return words
+        stem = snowball(self.stemmer)
+        return [stem(word) for word in words]
+
+
+@cache
+def snowball(language: str) -> Callable[[str], str]:
+    """Return the Snowball stemmer of a language, with a memory of the words it has seen."""
+    try:
+        import snowballstemmer
+    except ImportError:
+        raise SettingsError(
+            'stemmer needs the package snowballstemmer. Install it with: pip install "longtail[stem]"'
+        ) from None
+    if language not in snowballstemmer.algorithms():
+        raise SettingsError(f"stemmer is {language!r}; give one of {', '.join(snowballstemmer.algorithms())}")
+    stemmer = snowballstemmer.stemmer(language)
+    seen: dict[str, str] = {}
+
+    def stem(word: str) -> str:
+        found = seen.get(word)
+        if found is None:
+            found = seen[word] = stemmer.stemWord(word)
+        return found
+
+    return stem

@@ -1,0 +1,191 @@
+"""Predictions in files: scores of labels per point, written by longtail or by anyone else.
+
+=============  =====================================================================================================
+``.npz``       a matrix of points × labels, as `scipy.sparse.save_npz` writes it
+``.txt``       the repository's text: a first line ``N L``, then ``label:score label:score`` per point, counted from 0;
+               the first line may be missing
+``.jsonl``     one object per point: ``labels`` is a list of names, of ``[name, score]``, or of objects with ``label``
+               (or ``id``) and ``score``; or an object from name to score
+``.tsv``       a header ``point``, ``label``, ``score``, then one line per label; points by identifier or number
+=============  =====================================================================================================
+
+A list without scores is a ranking, the best first.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.dataset import Dataset
+from longtail.data.files import lines, open_bytes, plain_name
+from longtail.data.json_lines import objects
+from longtail.errors import DataError
+from longtail.sparse import resized
+
+PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv")
+
+
+def read_predictions(path: Path, data: Dataset) -> csr_array:
+    """Read the scores of the points of `data`, (N, L + labels that the data does not have)."""
+    if not path.is_file():
+        raise DataError("there is no such file", path=path, remedy="Check the path")
+    ending = Path(plain_name(path)).suffix
+    if ending not in PREDICTION_ENDINGS:
+        remedy = f"Use a file that ends in {', '.join(PREDICTION_ENDINGS)}"
+        raise DataError("predictions cannot be read from such a file", path=path, remedy=remedy)
+    if ending == ".npz":
+        return _npz_scores(path, data)
+    rows = _Rows(path, data)
+    if ending == ".txt":
+        _read_text(path, rows)
+    elif ending == ".jsonl":
+        for number, item in objects(path):
+            rows.append(_json_pairs(path, number, item), number, named=True)
+    else:
+        return _tsv_scores(path, rows)
+    return rows.matrix()
+
+
+def write_text_scores(stream: IO[bytes], parts: Iterator[csr_array], n_points: int, n_labels: int) -> None:
+    """Write scores as the repository's text: a line ``N L``, then ``label:score`` pairs, the best first."""
+    stream.write(b"%d %d\n" % (n_points, n_labels))
+    for part in parts:
+        bounds, labels, scores = part.indptr.tolist(), part.indices.tolist(), part.data.tolist()
+        for a, b in pairwise(bounds):
+            pairs = zip(labels[a:b], scores[a:b], strict=True)
+            stream.write((" ".join(f"{label}:{score:.6g}" for label, score in pairs) + "\n").encode())
+
+
+class _Rows:
+    """Scores collected point by point; names of labels become columns, unknown ones after those of the data."""
+
+    def __init__(self, path: Path, data: Dataset) -> None:
+        self.path, self.n_points, self.n_labels = path, data.n_points, data.n_labels
+        self.ids = data.ids
+        self.columns = {name: j for j, name in enumerate(data.label_names or ())}
+        self.columns |= {label: j for j, label in enumerate(data.label_ids or ())}
+        if not self.columns:
+            self.columns = {str(j): j for j in range(data.n_labels)}
+        self.unknown: dict[str, int] = {}
+        self.rows: list[dict[int, float]] = []
+
+    def append(self, pairs: Iterator[tuple[Any, float]], number: int, *, named: bool) -> None:
+        row: dict[int, float] = {}
+        for label, score in pairs:
+            self.add(row, label, score, number, named=named)
+        self.rows.append(row)
+
+    def add(self, row: dict[int, float], label: Any, score: float, number: int, *, named: bool) -> None:
+        if not math.isfinite(score):
+            raise self.error(f"the score of {label!r} is {score}", number, "Scores are finite numbers")
+        if named:
+            column = self.columns.get(str(label))
+            if column is None:
+                column = self.unknown.setdefault(str(label), self.n_labels + len(self.unknown))
+        else:
+            column = int(label)
+            if not 0 <= column < self.n_labels:
+                what = f"label {column} is outside the {self.n_labels:,} labels of the data"
+                raise self.error(what, number, "Labels are counted from 0")
+        if column in row:
+            raise self.error(f"the label {label!r} is scored twice", number, "Give one score per label and point")
+        row[column] = score
+
+    def error(self, what: str, number: int | None, remedy: str) -> DataError:
+        return DataError(what, path=self.path, line=number, remedy=remedy)
+
+    def matrix(self) -> csr_array:
+        if len(self.rows) != self.n_points:
+            what = f"predictions for {len(self.rows):,} points, but the data has {self.n_points:,}"
+            raise self.error(what, None, "Give one line per point, in the order of the data")
+        ends = np.cumsum([0, *map(len, self.rows)])
+        columns = np.fromiter((column for row in self.rows for column in row), np.int32, ends[-1])
+        scores = np.fromiter((score for row in self.rows for score in row.values()), np.float32, ends[-1])
+        return csr_array((scores, columns, ends), shape=(self.n_points, self.n_labels + len(self.unknown)))
+
+
+def _npz_scores(path: Path, data: Dataset) -> csr_array:
+    from longtail.data.npz import read_npz
+
+    scores = read_npz(path)
+    if scores.shape[0] != data.n_points or scores.shape[1] > data.n_labels:
+        what = f"a matrix of {scores.shape[0]:,} × {scores.shape[1]:,}, but the data has {data.n_points:,} points and "
+        remedy = "Give scores of the same points and labels, in the same order"
+        raise DataError(f"{what}{data.n_labels:,} labels", path=path, remedy=remedy)
+    return resized(scores, n_columns=data.n_labels)
+
+
+def _read_text(path: Path, rows: _Rows) -> None:
+    with open_bytes(path) as stream:
+        for number, line in enumerate(stream, 1):
+            cells = line.split()
+            if number == 1 and len(cells) == 2 and b":" not in line:
+                n_points, n_labels = (int(cell) if cell.isdigit() else -1 for cell in cells)
+                if n_points != rows.n_points or n_labels > rows.n_labels:
+                    what = f"the first line says {line.decode('utf-8', 'replace').strip()!r}, but the data has "
+                    what += f"{rows.n_points:,} points and {rows.n_labels:,} labels"
+                    raise rows.error(what, 1, "Give scores of the same points and labels, in the same order")
+                continue
+            rows.append(_text_pairs(rows, cells, number), number, named=False)
+
+
+def _text_pairs(rows: _Rows, cells: list[bytes], number: int) -> Iterator[tuple[int, float]]:
+    for cell in cells:
+        label, _, score = cell.partition(b":")
+        try:
+            yield int(label), float(score)
+        except ValueError:
+            what = f"{cell.decode('utf-8', 'replace')!r} is not label:score"
+            raise rows.error(what, number, "Write pairs such as 17:0.83, with spaces between them") from None
+
+
+def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    found = item.get("labels", item.get("predictions", item.get("suggestions")))
+    if isinstance(found, dict):
+        found = [[label, score] for label, score in found.items()]
+    wrong = DataError(
+        "the point has no list of labels",
+        path=path,
+        line=number,
+        remedy='Write {"labels": [{"label": "moss", "score": 0.9}]}, or {"labels": ["moss"]} with the best first',
+    )
+    if not isinstance(found, list):
+        raise wrong
+    for rank, one in enumerate(found):
+        if isinstance(one, dict):
+            label, score = one.get("id", one.get("label", one.get("name"))), one.get("score", 1 / (1 + rank))
+        elif isinstance(one, list) and len(one) == 2:
+            label, score = one
+        else:
+            label, score = one, 1 / (1 + rank)
+        if not isinstance(label, str | int) or not isinstance(score, int | float):
+            raise wrong
+        yield str(label), float(score)
+
+
+def _tsv_scores(path: Path, rows: _Rows) -> csr_array:
+    """Read lines of point, label and score, in any order."""
+    places = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
+    rows.rows = [{} for _ in range(rows.n_points)]
+    for number, line in lines(path):
+        cells = next(csv.reader(io.StringIO(line.decode("utf-8", "replace")), delimiter="\t", quoting=csv.QUOTE_NONE))
+        if number == 1 and cells[-1].strip().lower() == "score":
+            continue
+        try:
+            point, label, score = cells[0].strip(), cells[1].strip(), float(cells[2])
+        except (IndexError, ValueError):
+            raise rows.error("the line is not point, label and score", number, "Separate three cells by tabs") from None
+        if point not in places:
+            remedy = "Name points by their identifier, or by their number counted from 0"
+            raise rows.error(f"the data has no point {point!r}", number, remedy)
+        rows.add(rows.rows[places[point]], label.removeprefix("<").removesuffix(">"), score, number, named=True)
+    return rows.matrix()

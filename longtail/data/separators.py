@@ -1,0 +1,123 @@
+"""Choose the separator between labels that share one cell of a table, and cut cells at it.
+
+A separator is chosen by counting the rows that contain it. One tag with a semicolon in thousands of comma-separated
+rows must not decide: taking whole cells for labels makes nearly every row a label of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+SEPARATORS = ("|", ";", ",")  # in the order of preference
+LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
+ENOUGH = 0.1  # share of the most frequent separator's rows at which a preferred one is chosen instead
+ABOUT_ONE = 1.05  # labels per row up to which the choice is doubtful
+FEW_ROWS = 10  # rows with labels; with fewer, their mean says little
+
+_URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
+_MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed
+_BRACKETED = re.compile(r"<([^<>\s]+:[^<>\s]*)>")
+
+logger = logging.getLogger("longtail.data")
+
+
+def choose_separator(cells: Sequence[object]) -> str | None:
+    """Choose the separator of a column; cells that are not strings are ignored.
+
+    Lists written as text and cells of nothing but URIs (separated by spaces) are recognised first. Otherwise the
+    separator is the first of ``|``, ``;`` and ``,`` that occurs in at least a tenth as many rows as the most frequent
+    of them: ``hat, cap;shoe`` is cut at the semicolon, but a few semicolons among thousands of commas are parts of
+    labels.
+
+    Returns
+    -------
+    str or None
+        The separator; `LISTS` for lists written as text; None where no separator occurs.
+
+    Examples
+    --------
+    >>> choose_separator(["man, clown", "clown, circus", "rope; knot"] + 30 * ["a, b"])
+    ','
+    >>> choose_separator(["<http://a.example/1> <http://a.example/2>"])
+    ' '
+    """
+    strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    if not strings:
+        return None
+    if all(cell.lstrip().startswith("[") for cell in strings):
+        return LISTS
+    if all(holds_uris(cell) for cell in strings):
+        return " "
+    rows = {separator: sum(separator in cell for cell in strings) for separator in SEPARATORS}
+    enough = max(1, ENOUGH * max(rows.values()))
+    return next((separator for separator in SEPARATORS if rows[separator] >= enough), None)
+
+
+def cut_cell(cell: str, separator: str | None) -> list[str]:
+    """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed."""
+    pieces = cell.split(separator) if separator else [cell]
+    names = [name for piece in pieces if (name := piece.strip())]
+    return [match[1] if name[0] == "<" and (match := _BRACKETED.fullmatch(name)) else name for name in names]
+
+
+@dataclass
+class LabelCounts:
+    """What is shown about the labels of one table: rows that have labels, their labels, and three examples."""
+
+    n_rows: int = 0
+    n_labels: int = 0
+    examples: list[list[str]] = field(default_factory=list)
+
+    def add(self, names: list[str]) -> None:
+        """Count one row; rows with several labels are preferred as examples."""
+        if not names:
+            return
+        self.n_rows += 1
+        self.n_labels += len(names)
+        if len(self.examples) < 3:
+            self.examples.append(names[:8])
+        elif len(names) > 1:
+            single = next((i for i, example in enumerate(self.examples) if len(example) == 1), None)
+            if single is not None:
+                self.examples[single] = names[:8]
+
+
+def report_separator(source: str, separator: str | None, counts: LabelCounts, *, given: bool) -> None:
+    """Log the separator, the labels per row and three examples; warn where there is about one label per row.
+
+    Parameters
+    ----------
+    source : str
+        Name of the table and its labels column.
+    separator : str or None
+        The separator used.
+    counts : LabelCounts
+        Labels of the rows.
+    given : bool
+        Whether the caller gave the separator, and so needs no warning.
+    """
+    if not counts.n_rows:
+        return
+    mean = counts.n_labels / counts.n_rows
+    how = {None: "not cut, since no separator occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
+    examples = ", ".join(map(str, counts.examples))
+    details = f"{source}: labels are {how}; {mean:.2f} labels per row, for example {examples}"
+    if mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
+        remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
+        logger.warning("%s. %s.", details, remedy)
+    else:
+        logger.info("%s.", details)
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is empty: None, NaN, or the missing values of pandas."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING
+
+
+def holds_uris(cell: str) -> bool:
+    """Return whether a cell is one URI, or several separated by spaces."""
+    return all(_URI.fullmatch(token) and token.count("://") <= 1 for token in cell.split())

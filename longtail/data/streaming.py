@@ -1,0 +1,88 @@
+"""Points of a file in blocks, for files that are larger than memory: plain text, tables, and sparse text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longtail.data.files import check_whole, open_bytes
+from longtail.data.layouts import recognise
+from longtail.errors import DataError
+
+BLOCK = 4096  # rows that are in memory at once
+
+
+@dataclass(frozen=True)
+class PointBlock:
+    """Some points in the order of their file: texts or features, and identifiers if there are any."""
+
+    start: int  # number of the first point
+    texts: Sequence[str] | None
+    X: Any  # csr_array, (n, D), or None
+    ids: Sequence[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.texts) if self.texts is not None else int(self.X.shape[0])
+
+
+def line_blocks_of(stream: Iterable[bytes], name: str, skip: int = 0) -> Iterator[PointBlock]:
+    """Yield one text per line; a blank line is an empty text, so that line i of the file is row i of the result."""
+    texts: list[str] = []
+    start = skip
+    for number, line in enumerate(stream):
+        if number < skip:
+            continue
+        try:
+            texts.append(line.decode("utf-8-sig" if number == 0 else "utf-8").rstrip("\r\n"))
+        except UnicodeDecodeError:
+            remedy = "Convert the text, for example with iconv -f latin1 -t utf-8"
+            raise DataError("the line is not UTF-8", path=name, line=number + 1, remedy=remedy) from None
+        if len(texts) == BLOCK:
+            yield PointBlock(start, texts, None)
+            start, texts = start + BLOCK, []
+    if texts:
+        yield PointBlock(start, texts, None)
+
+
+def text_file_blocks(path: Path, skip: int = 0) -> Iterator[PointBlock]:
+    """Yield the lines of a text file, plain or compressed."""
+    with open_bytes(path) as stream:
+        yield from line_blocks_of(stream, str(path), skip)
+
+
+def streamable(path: Path, format: str | None = None) -> str | None:
+    """Return the format of a file that can be read in blocks, ``"table"`` or ``"sparse"``; None for anything else."""
+    if not path.is_file():
+        return None
+    files = recognise(path, format)
+    return files.format if files.alone and files.format in ("table", "sparse") else None
+
+
+def table_blocks(path: Path, text: str | Sequence[str] | None = None, skip: int = 0) -> Iterator[PointBlock]:
+    """Yield the texts of a CSV, TSV, JSON-lines or Parquet file; `text` names the text column(s)."""
+    from longtail.data.table import TableReader
+
+    start = skip
+    try:
+        for texts, ids in TableReader(text, require_labels=False).text_blocks(path, BLOCK, skip):
+            yield PointBlock(start, texts, None, ids)
+            start += len(texts)
+    except DataError:
+        check_whole(path)  # damage explains the error better than its content does
+        raise
+
+
+def sparse_blocks(path: Path, skip: int = 0) -> Iterator[PointBlock]:
+    """Yield the features of a sparse text file with a header."""
+    from longtail.data.sparse_text import feature_blocks
+
+    start = skip
+    try:
+        for X in feature_blocks(path, skip):
+            yield PointBlock(start, None, X)
+            start += X.shape[0]
+    except DataError:
+        check_whole(path)
+        raise

@@ -1,0 +1,159 @@
+"""Files that a new user has: Annif's corpora and vocabularies, files that describe labels, lbl.json beside a table."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from longtail.data import TextVectorizer, read, write
+from longtail.errors import DataError, SettingsError
+
+SHORT_TEXTS = (
+    'The "Kalevala" and its singers\t<http://www.yso.fi/onto/yso/p1> <http://www.yso.fi/onto/yso/p2>\n'
+    '"Unclosed quotation mark\t<http://www.yso.fi/onto/yso/p2>\n'
+    "Folk songs\t<http://www.yso.fi/onto/yso/p1>\t<http://www.yso.fi/onto/yso/p3>\n"
+)
+URIS = [f"http://www.yso.fi/onto/yso/p{i}" for i in (1, 2, 3)]
+
+
+@pytest.fixture
+def short_texts(tmp_path: Path) -> Path:
+    path = tmp_path / "yso.tsv"
+    path.write_text(SHORT_TEXTS)
+    return path
+
+
+def test_a_headerless_tsv_of_texts_and_uris(short_texts):
+    data = read(short_texts, vectorizer=None)
+    assert data.texts == ['The "Kalevala" and its singers', '"Unclosed quotation mark', "Folk songs"]
+    assert data.label_ids == URIS
+    assert data.Y.toarray().tolist() == [[1, 1, 0], [0, 1, 0], [1, 0, 1]]
+
+
+def test_a_line_without_a_tab_is_named(tmp_path):
+    (tmp_path / "x.tsv").write_text(SHORT_TEXTS + "no labels here\n")
+    with pytest.raises(DataError, match=r"x\.tsv:4: the line has no tab"):
+        read(tmp_path / "x.tsv", vectorizer=None)
+
+
+def test_quotation_marks_in_a_tsv_with_a_header_are_plain_characters(tmp_path):
+    path = tmp_path / "x.tsv"
+    path.write_text('text\tlabels\n"Emma" and others\tnovels\n"Open\tnovels|"b"\n"say ""hi"""\tx\n')
+    data = read(path, vectorizer=None)
+    assert data.texts == ['"Emma" and others', '"Open', 'say "hi"']
+    assert data.label_names == ["novels", '"b"', "x"]
+
+
+NAMES = dict(zip(URIS, ("epics", "quotes", "songs"), strict=True))
+VOCABULARIES = {
+    "voc.tsv": "".join(f"<{uri}>\t{name}\n" for uri, name in NAMES.items()),
+    "voc.csv": "uri,label_en,label_fi\n" + "".join(f"{uri},{name},\n" for uri, name in NAMES.items()),
+    "voc.json": json.dumps({uri: {"name": name} for uri, name in NAMES.items()}),
+    "voc.jsonl": "".join(json.dumps({"id": uri, "name": name}) + "\n" for uri, name in NAMES.items()),
+}
+
+
+@pytest.mark.parametrize(("name", "content"), VOCABULARIES.items())
+def test_vocabularies_name_uris(short_texts, tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    data = read(short_texts, label_texts=tmp_path / name)
+    assert data.label_ids == URIS
+    assert data.label_names == data.label_texts == ["epics", "quotes", "songs"]
+    assert data.Z is not None
+    assert data.Z[2].nnz == 1  # "songs"
+
+
+def test_a_skos_vocabulary(short_texts, tmp_path):
+    pytest.importorskip("rdflib")
+    (tmp_path / "voc.ttl").write_text(
+        "@prefix skos: <http://www.w3.org/2004/02/skos/core#> .\n"
+        f'<{URIS[0]}> a skos:Concept; skos:prefLabel "eepokset"@fi, "epics"@en; skos:altLabel "epic poems"@en .\n'
+        f'<{URIS[1]}> a skos:Concept; skos:prefLabel "lainaukset"@fi .\n'
+    )
+    data = read(short_texts, label_texts=tmp_path / "voc.ttl")
+    assert data.label_names == ["epics", "lainaukset", URIS[2]]
+    assert data.label_texts[0].split("\n") == ["epics", "eepokset", "epic poems"]
+
+
+def test_texts_per_language_and_labels_without_points(tmp_path):
+    (tmp_path / "d.csv").write_text("text,labels\na,moss|bread\nb,moss\n")
+    (tmp_path / "l.csv").write_text("name,text_en,text_de\nmoss,small plants,kleine Pflanzen\nmail,letters,Briefe\n")
+    data = read(tmp_path / "d.csv", label_texts=tmp_path / "l.csv", vectorizer=None)
+    assert data.label_names == ["moss", "bread", "mail"]
+    assert data.label_texts == ["small plants\nkleine Pflanzen", "bread", "letters\nBriefe"]
+    assert data.Y.shape == (2, 3)
+    given = read(tmp_path / "d.csv", label_texts={"moss": "small plants"}, vectorizer=None)
+    assert given.label_texts == ["small plants", "bread"]
+
+
+def test_a_folder_of_documents(tmp_path):
+    for part in ("train", "test"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "a.txt").write_text("Folk songs\nof the north")
+        (tmp_path / part / "a.tsv").write_text(f"<{URIS[0]}>\tepics\n<{URIS[1]}>\tquotes\n")
+        (tmp_path / part / "b.txt").write_text("Bread")
+        (tmp_path / part / "b.key").write_text("baking\n\nfood\n")
+        (tmp_path / part / "c.txt").write_text("No labels")
+    data = read(tmp_path, vectorizer=None)
+    assert data.ids == ["a", "b", "c"]
+    assert data.texts == ["Folk songs\nof the north", "Bread", "No labels"]
+    assert data.label_names == ["epics", "quotes", "baking", "food"]
+    assert data.label_ids == [*URIS[:2], "baking", "food"]
+    assert data.Y.toarray().tolist() == data.test.Y.toarray().tolist() == [[1, 1, 0, 0], [0, 0, 1, 1], [0] * 4]
+
+
+@pytest.mark.parametrize("path", [".", "train.csv"])
+def test_lbl_json_beside_a_table_is_used_or_refused(tmp_path, path):
+    (tmp_path / "train.csv").write_text("text,labels\na moss,L1|L2\nbread,L2\n")
+    (tmp_path / "lbl.json").write_text(
+        '{"uid": "L1", "title": "mosses"}\n{"uid": "L2", "title": "food", "text": "to eat"}\n'
+    )
+    data = read(tmp_path / path)
+    assert data.label_names == ["mosses", "food"]
+    assert data.label_texts == ["mosses", "to eat"]
+    (tmp_path / "lbl.json").write_text('{"uid": "other", "title": "labels"}\n')
+    with pytest.raises(DataError, match=r"lbl\.json: none of the 2 labels of the data is in it.*'L1'.*'other'"):
+        read(tmp_path / path)
+
+
+def test_settings_without_effect_are_refused(tmp_path):
+    (tmp_path / "train.txt").write_text("2 3 2\n0 0:1\n1 2:1\n")
+    with pytest.raises(SettingsError, match=r"vectorizer .* has no effect: the data holds features"):
+        read(tmp_path, vectorizer=TextVectorizer(ngrams=(1, 2)))
+    with pytest.raises(SettingsError, match=r"labels_separator .* has no effect: this is no table"):
+        read(tmp_path, labels_separator=";")
+    with pytest.raises(SettingsError, match=r"label_texts .* has no effect"):
+        read(tmp_path, label_texts={"0": "x"})
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.tsv", "out.jsonl", "out.csv.gz", "folder"])
+@pytest.mark.parametrize("labels", ["moss|bread", '["moss, green", "bread; rye"]'])
+def test_a_table_is_written_and_read_back(tmp_path, name, labels):
+    cell = labels if "[" not in labels else '"' + labels.replace('"', '""') + '"'
+    (tmp_path / "in.csv").write_text(f'id,text,labels\nx,"say ""hi"", you",{cell}\ny,bread,\n')
+    data = read(tmp_path / "in.csv", vectorizer=None)
+    write(data, tmp_path / name, None if "." in name else "table")
+    again = read(tmp_path / name, vectorizer=None)
+    assert (again.texts, again.ids, again.label_names) == (data.texts, data.ids, data.label_names)
+    assert (again.Y != data.Y).nnz == 0
+
+
+def test_label_features_are_written_and_read_back(tmp_path):
+    (tmp_path / "in.csv").write_text("text,labels\na moss,moss|bread\nbread rolls,bread\n")
+    data = read(tmp_path / "in.csv", label_texts={"moss": "moss"})
+    write(data, tmp_path / "lf", "lf")
+    assert (tmp_path / "lf" / "Yf.txt").read_text() == "moss\nbread\n"
+    again = read(tmp_path / "lf")
+    for one, other in ((again.X, data.X), (again.Y, data.Y), (again.Z, data.Z)):
+        assert (one != other).nnz == 0
+    assert again.label_names == data.label_names
+
+
+def test_labels_that_the_file_does_not_have_are_counted(tmp_path, caplog):
+    (tmp_path / "d.csv").write_text("text,labels\na,moss|bread\nb,moss\n")
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(tmp_path / "d.csv", label_texts={"moss": "plants", "mail": "letters"}, vectorizer=None)
+    assert "label_texts describes 1 of 2 labels, and 1 that no point has." in caplog.text

@@ -1,0 +1,90 @@
+"""Files that would hang a reader or fill the memory are refused at once."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longtail
+from longtail.data import files, synthetic
+from longtail.errors import DataError, LongtailError, SettingsError
+from longtail.kernels import pool
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
+@pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.json", "data.svm", "data.npz", "data"])
+def test_a_fifo_is_refused(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match="fifo"):
+        longtail.read(tmp_path / name)
+
+
+@pytest.fixture
+def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_HARMLESS", 1 << 20)
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "zst"])
+def test_a_compressed_bomb_is_refused(tmp_path: Path, small_limits: None, kind: str) -> None:
+    zeros = b"0 1:1\n" * (1 << 20)
+    if kind == "zst":
+        import zstandard
+
+        content = zstandard.ZstdCompressor().compress(zeros)
+    else:
+        content = gzip.compress(zeros) if kind == "gz" else lzma.compress(zeros)
+    path = tmp_path / f"data.txt.{kind}"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"unpacks to more than 300 bytes per compressed byte.*LONGTAIL_MOST_UNPACKED"):
+        longtail.read(path)
+
+
+def test_the_limit_can_be_set(tmp_path: Path, small_limits: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "data.txt.gz"
+    path.write_bytes(gzip.compress(b"0 1:1\n" * (1 << 20)))
+    monkeypatch.setenv(files.UNPACKED_VARIABLE, "100000")
+    with files.open_bytes(path) as stream:
+        assert len(stream.read()) == 6 << 20
+    for value in ("x", "0", "-3"):
+        monkeypatch.setenv(files.UNPACKED_VARIABLE, value)
+        with pytest.raises(SettingsError, match="LONGTAIL_MOST_UNPACKED"):
+            longtail.read(path)
+
+
+def test_an_archive_that_claims_to_be_enormous_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(files.UNPACKED_VARIABLE, "1")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)})
+    for name in ("trn_X.npz", "trn_Y.npz"):
+        with zipfile.ZipFile(tmp_path / name, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("data.npy", header.getvalue())
+            archive.writestr("format.npy", header.getvalue())
+            archive.writestr("shape.npy", header.getvalue())
+    with pytest.raises(LongtailError, match="npz"):
+        longtail.read(tmp_path)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 0, 1.5, "2", [1]])
+def test_a_number_of_threads_that_is_none_is_refused(value: Any) -> None:
+    data = synthetic.make(30, 20, 5, random_state=0)
+    with pytest.raises(SettingsError, match="n_jobs"):
+        pool.cores(value)
+    with pytest.raises(SettingsError, match="n_jobs"):
+        longtail.make("knn", {"n_jobs": value}).fit(data.X, data.Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [("bonsai", "n_trees"), ("fastxml", "n_trees"), ("knn", "n_neighbors"), ("glas", "dim")]
+)
+def test_counts_beyond_32_bits_are_refused(model: str, name: str) -> None:
+    data = synthetic.make(30, 20, 5, random_state=0)
+    with pytest.raises(SettingsError, match=rf"{name} is 2147483648; give a whole number from 1.*2147483647"):
+        longtail.make(model, {name: 2**31}).fit(data.X, data.Y)

@@ -1,0 +1,116 @@
+"""The separator of labels in one cell: chosen by counting, kept, and reported."""
+
+from __future__ import annotations
+
+import csv
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longtail.data import read
+from longtail.data.separators import LISTS, choose_separator, cut_cell
+
+
+def write_csv(path: Path, cells: list[str]) -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([["text", "labels"], *([f"text {i}", cell] for i, cell in enumerate(cells))])
+    return path
+
+
+def test_one_tag_with_a_semicolon_among_comma_separated_cells(tmp_path, caplog):
+    """6,000 rows such as "man, clown", and one tag with a semicolon in it: cells must be cut at commas."""
+    rng = np.random.default_rng(0)
+    tags = [f"tag {i}" for i in range(500)]
+    cells = [", ".join(rng.choice(tags, rng.integers(1, 5), replace=False)) for _ in range(6000)]
+    cells[17] = "man, clown"
+    cells[4321] = "man, rope; knot, clown"
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        data = read(write_csv(tmp_path / "art.csv", cells), vectorizer=None)
+    assert data.labels_separator == ","
+    assert data.n_labels == 503
+    assert {"man", "clown", "rope; knot"} <= set(data.label_names)
+    assert data.Y.nnz == sum(cell.count(",") + 1 for cell in cells)
+    (record,) = caplog.records
+    assert record.levelno == logging.INFO
+    message = record.getMessage()
+    assert f"art.csv, column 'labels': labels are cut at ','; {data.Y.nnz / 6000:.2f} labels per row" in message
+    assert message.count("[") == 3  # three examples
+
+
+@pytest.mark.parametrize(
+    ("cells", "separator"),
+    [
+        (["hat, cap;shoe", "shoe"], ";"),
+        (["hat, cap;shoe", "belt, buckle", "scarf, shawl; tie"], ";"),
+        (["a,b"] * 99 + ["c|d,e"], ","),
+        (["a,b"] * 99 + ["c|d"] * 50, "|"),
+        (["a", "b c", ""], None),
+        (["", "  "], None),
+        ([], None),
+        ([["a"], None], None),
+        (['["a", "b"]', " ['c']"], LISTS),
+        (["<http://a.example/x,1> <http://a.example/2>", "<urn:isbn:3>"], " "),
+        (["http://a.example/x;1 https://a.example/2", "http://a.example/3"], " "),
+        (["http://a.example/1"], " "),
+        (["http://a.example/1, http://a.example/2"], ","),
+        (["http://a.example/1|http://a.example/2"], "|"),
+        (["http://a.example/1 http://a.example/2", "plain, words"], ","),
+    ],
+)
+def test_choice(cells, separator):
+    assert choose_separator(cells) == separator
+
+
+def test_cells_are_cut_and_trimmed():
+    assert cut_cell(" a ;; b;", ";") == ["a", "b"]
+    assert cut_cell("a, b", None) == ["a, b"]
+    assert cut_cell("", ",") == []
+    assert cut_cell("<http://a.example/1>  <urn:x:2> <3", " ") == ["http://a.example/1", "urn:x:2", "<3"]
+
+
+def test_uris_separated_by_spaces(tmp_path):
+    path = write_csv(tmp_path / "d.csv", ["<http://a.example/1> <http://a.example/2>", "<http://a.example/2>"])
+    data = read(path, vectorizer=None)
+    assert data.labels_separator == " "
+    assert data.label_names == ["http://a.example/1", "http://a.example/2"]
+    assert data.Y.nnz == 3
+
+
+def test_about_one_label_per_row_is_a_warning(tmp_path, caplog):
+    path = write_csv(tmp_path / "d.csv", ["one two"] * 30 + ["three"])
+    data = read(path, vectorizer=None)
+    assert data.labels_separator is None
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.name == "longtail.data"
+    assert "1.00 labels per row" in record.getMessage()
+    assert "labels_separator" in record.getMessage()
+
+
+def test_a_separator_that_is_given_settles_it(tmp_path, caplog):
+    path = write_csv(tmp_path / "d.csv", ["a,b"] * 30)
+    data = read(path, vectorizer=None, labels_separator="#")
+    assert (data.label_names, data.labels_separator) == (["a,b"], "#")
+    assert not caplog.records  # no warning
+
+
+def test_no_warning_for_few_rows_or_for_lists(tmp_path, caplog):
+    read(write_csv(tmp_path / "d.csv", ["a"] * 3), vectorizer=None)
+    (tmp_path / "d.jsonl").write_text('{"text": "a", "labels": ["b"]}\n' * 30)
+    assert read(tmp_path / "d.jsonl", vectorizer=None).labels_separator is None
+    assert not caplog.records
+
+
+def test_the_test_part_is_cut_like_the_training_part(tmp_path):
+    write_csv(tmp_path / "train.csv", ["a,b"] * 20)
+    write_csv(tmp_path / "test.csv", ["a;b,c"])
+    data = read(tmp_path, vectorizer=None)
+    assert data.label_names == ["a", "b", "a;b", "c"]
+    assert data.test.labels_separator == data.labels_separator == ","
+
+
+def test_lists_written_as_text_have_no_separator(tmp_path):
+    data = read(write_csv(tmp_path / "d.csv", ["['a', 'b']", '["b"]']), vectorizer=None)
+    assert (data.label_names, data.labels_separator) == (["a", "b"], None)
