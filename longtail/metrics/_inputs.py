@@ -1,4 +1,4 @@
-"""Truth and scores, checked and brought to the one form that the kernels take."""
+"""Check truth and scores, and bring them to the one form that the kernels take."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Judged:
         return replace(self, indptr=indptr, indices=indices, scores=scores)
 
     def count(self, weights: np.ndarray, ks: np.ndarray, factors: np.ndarray | None = None) -> Tally:
-        """Rank the predictions, by score or by score times the label's factor, and count what is right at each k."""
+        """Rank the predictions, by score or by score times the label's factor, and count the correct ones at each k."""
         if factors is None:
             indptr, indices, _ = csr_top_k_serial(self.indptr, self.indices, self.scores, ks[-1])
         else:
             indptr, indices = csr_top_k_scaled(self.indptr, self.indices, self.scores, factors, ks[-1])
         sums, right_at, n_points, twice = tally(self.true_indptr, self.true_indices, indptr, indices, weights, ks)
         if twice >= 0:
-            raise DataError("a label is scored twice", row=twice, remedy="Store one score for each label of a row.")
+            raise DataError("a label is scored twice", row=twice, remedy="Store one score per label in a row.")
         if n_points == 0:
-            raise DataError("no test point has a label", remedy="Measure on points whose labels are known.")
+            raise DataError("no test point has a label", remedy="Give test points whose labels are known.")
         right, gained, gained_dcg, best_gain, best_dcg, ndcg, recall = sums.T
         return Tally(
             ks=ks,
@@ -66,12 +66,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Tally:
-    """What is right within each k, summed over the points that have labels."""
+    """Counts of correct predictions within each k, summed over the points that have labels."""
 
     ks: np.ndarray  # (K,)
     n_points: int
     n_labels: int
-    right: np.ndarray  # (K,) right predictions
+    right: np.ndarray  # (K,) correct predictions
     gained: np.ndarray  # (K,) their weight
     gained_dcg: np.ndarray  # (K,) their weight, discounted by rank
     best_gain: np.ndarray  # (K,) the same two of the best ranking possible
@@ -79,30 +79,30 @@ class Tally:
     ndcg: np.ndarray  # (K,)
     recall: np.ndarray  # (K,)
     ranked: np.ndarray  # labels predicted, point after point, best first
-    right_at: np.ndarray  # rank of each if it is right, else 0
+    right_at: np.ndarray  # rank of each if it is correct, else 0
 
     def precision(self) -> np.ndarray:
-        """P@k in percent, (K,)."""
+        """Return P@k in percent, (K,)."""
         return 100.0 * self.right / (self.ks * self.n_points)
 
     def scored_precision(self) -> np.ndarray:
-        """PSP@k in percent, (K,)."""
+        """Return PSP@k in percent, (K,)."""
         return 100.0 * self.gained / self.best_gain
 
     def right_by_label(self, k: int) -> np.ndarray:
-        """How often each label was predicted rightly within the first k, (L,)."""
+        """Count how often each label was predicted correctly within the top k, (L,)."""
         chosen = (self.right_at > 0) & (self.right_at <= k)
         return np.bincount(self.ranked[chosen], minlength=self.n_labels)
 
 
 def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None = None) -> Judged:
-    """Check truth, scores and pairs to ignore, and put them in the form of the kernels."""
+    """Check truth, scores and pairs to ignore, and return them in the form that the kernels take."""
     truth = truth_matrix(Y_true, "Y_true")
     predicted = csr(scores, "scores")
     if truth.shape != predicted.shape:
         raise DataError(
             f"Y_true is {_size(truth)} and scores {_size(predicted)}, points x labels",
-            remedy="Score the points and labels of the truth, in the same order.",
+            remedy="Give scores for the same points and labels, in the same order.",
         )
     _refuse_nan(predicted, "scores")
     judged = Judged(
@@ -117,7 +117,7 @@ def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None =
 
 
 def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
-    """A label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if it must be."""
+    """Return a label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if needed."""
     matrix = csr(Y, name)
     _refuse_nan(matrix, name)
     if not matrix.has_canonical_format:
@@ -130,7 +130,7 @@ def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
 
 
 def check_ks(ks: Sequence[int]) -> np.ndarray:
-    """The cut-offs, ascending and distinct."""
+    """Return the cut-offs, ascending and distinct."""
     values = np.atleast_1d(np.asarray(ks))
     if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu" or values.min() < 1:
         raise SettingsError(f"ks must be whole numbers from 1 up, such as (1, 3, 5); got {ks!r}.")
@@ -138,7 +138,7 @@ def check_ks(ks: Sequence[int]) -> np.ndarray:
 
 
 def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
-    """Inverse propensities as float64, one a label, positive and finite."""
+    """Return inverse propensities as float64, one per label, and check that they are positive and finite."""
     weights = np.ascontiguousarray(inv_propensity, np.float64)
     if weights.shape != (n_labels,):
         raise DataError(
@@ -146,12 +146,15 @@ def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
             remedy="Give one weight per label: inverse_propensity(Y_train).",
         )
     if not (np.isfinite(weights).all() and (weights > 0).all()):
-        raise DataError("inv_propensity has a weight that is not positive and finite", remedy="Check A, B and Y_train.")
+        raise DataError(
+            "inv_propensity has a weight that is not positive and finite",
+            remedy="Compute them with inverse_propensity(Y_train).",
+        )
     return weights
 
 
 def csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
-    """Any sparse matrix as a sound CSR one."""
+    """Return any sparse matrix as a sound CSR one."""
     loose: Any = matrix  # scipy's type stubs, where installed, give the base classes no shape
     if not sparse.issparse(matrix) or loose.ndim != 2:
         raise DataError(
@@ -172,7 +175,9 @@ def _refuse_nan(matrix: sparse.csr_array, name: str) -> None:
         at = int(bad.argmax())
         row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
         raise DataError(
-            f"{name} holds NaN for label {matrix.indices[at]}", row=row, remedy="Drop or mend it: it cannot be ranked."
+            f"{name} holds NaN for label {matrix.indices[at]}",
+            row=row,
+            remedy="Remove or replace it: it cannot be ranked.",
         )
 
 
@@ -191,7 +196,7 @@ def _without(judged: Judged, ignore: ArrayLike, shape: tuple[int, int]) -> Judge
         at = int(outside.argmax())
         raise DataError(
             f"ignore[{at}] = {tuple(pairs[at].tolist())} lies outside {shape[0]:,} points x {shape[1]:,} labels",
-            remedy="Are the pairs those of these test points, counted from 0?",
+            remedy="Give rows and labels of these points, counted from 0.",
         )
     listed = sparse.csr_array((np.ones(len(pairs), np.int8), (pairs[:, 0], pairs[:, 1])), shape=shape)
     listed.sort_indices()

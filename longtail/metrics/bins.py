@@ -1,4 +1,4 @@
-"""What labels of each frequency contribute to the accuracy: which part of the label space a model is good at.
+"""Contribution of frequent and rare labels to the accuracy: which part of the label space a model is good at.
 
 The bins hold equal volume, as in Figure 4 of DECAF: about the same number of (training point, label) pairs each. The
 first therefore holds a few head labels, the last one most of the label space.
@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from longtail.errors import DataError, SettingsError
-from longtail.metrics._inputs import SparseMatrix, check_ks, check_weights, judge
-from longtail.metrics.propensity import inverse_propensity, label_counts
+from longtail.metrics._inputs import SparseMatrix, check_ks, check_weights, judge, truth_matrix
+from longtail.metrics.propensity import inverse_propensity
+from longtail.sparse import label_counts
 
 
 def frequency_bins(
@@ -24,34 +25,37 @@ def frequency_bins(
     inv_propensity: ArrayLike | None = None,
     ignore: ArrayLike | None = None,
 ) -> list[dict[str, float]]:
-    """Contribution of each frequency bin to P@k and PSP@k.
+    """Split P@k and PSP@k into the contributions of labels of different frequency.
 
     Parameters
     ----------
     Y_true, scores, ignore
         As for ``evaluate``.
     train_Y : sparse matrix, shape (M, L)
-        Training labels, by whose frequency the labels are binned; labels never seen fall in the last bin.
+        Training labels. Labels are binned by their frequency here; labels without a training point are in the last bin.
     k : int
         Cut-off.
     n_bins : int
-        How many bins, from the most frequent labels (1) to the rarest.
+        Number of bins, from the most frequent labels (1) to the rarest.
     inv_propensity : array, shape (L,), optional
         Weights to use instead of ``inverse_propensity(train_Y)``.
 
     Returns
     -------
     list of dict
-        For each bin: ``bin`` (from 1), ``labels`` (how many), ``frequency_max`` and ``frequency_min`` (training points
-        of its most and least frequent label), ``volume`` (training points of all of them together), and its part of
-        ``P@k`` and ``PSP@k`` in percent. The parts of all bins add up to the metric.
+        Per bin: ``bin`` (from 1), ``labels`` (their number), ``frequency_max`` and ``frequency_min`` (training points
+        of its most and least frequent label), ``volume`` (training points of all of them together), and its
+        contribution to ``P@k`` and ``PSP@k`` in percent. The contributions of all bins add up to the metric.
     """
     if n_bins < 1:
         raise SettingsError(f"n_bins must be at least 1, got {n_bins}.")
     judged, ks = judge(Y_true, scores, ignore), check_ks([k])
-    counts, _ = label_counts(train_Y)
+    counts = label_counts(truth_matrix(train_Y, "train_Y"))
     if counts.shape[0] != judged.n_labels:
-        raise DataError(f"train_Y has {counts.shape[0]:,} labels and Y_true {judged.n_labels:,}")
+        raise DataError(
+            f"train_Y has {counts.shape[0]:,} labels and Y_true {judged.n_labels:,}",
+            remedy="Give both over the same labels, in the same order.",
+        )
     weights = inverse_propensity(train_Y) if inv_propensity is None else inv_propensity
     weights = check_weights(weights, judged.n_labels)
     count = judged.count(weights, ks)
@@ -77,15 +81,15 @@ def frequency_bins(
 def equal_volume(counts: np.ndarray, n_bins: int) -> tuple[np.ndarray, list[int]]:
     """Cut labels, by descending frequency, into bins of about equal volume.
 
-    Each bin is closed as soon as it holds its equal part of the volume not yet given out, so that one very frequent
-    label fills one bin and does not empty the next ones.
+    Each bin is closed as soon as it holds an equal share of the remaining volume, so that one very frequent label fills
+    one bin and does not empty the next ones.
 
     Returns
     -------
     by_frequency : int array, shape (L,)
         Labels, most frequent first, ties by index.
     ends : list of int
-        Where each bin ends in it. The last ends at L; with fewer labels seen than bins, some bins are empty.
+        Where each bin ends in `by_frequency`. The last ends at L; with fewer seen labels than bins, some are empty.
     """
     by_frequency = np.argsort(-counts, kind="stable")
     volume = np.cumsum(counts[by_frequency])  # (L,)

@@ -1,8 +1,9 @@
 """The curve between plain and tail accuracy, and its best point.
 
-A model's tail accuracy can be bought with its head accuracy by re-ranking, so that one figure alone shows little. The
-frontier re-ranks each point's own best predictions (50) by s * w^beta, s the score in (0, 1) and w the label's inverse
-propensity, for beta from -1 to 1: a better model has the higher curve. F@k is the highest mean of P@k and PSP@k on it.
+Re-ranking can trade accuracy on frequent labels for accuracy on rare ones, so that one figure alone says little. The
+frontier re-ranks the top 50 predictions of each point by s * w^beta, where s is the score in (0, 1) and w the label's
+inverse propensity, for beta from -1 to 1: a better model has the higher curve. Balance,
+B@k, is the best mean of P@k and PSP@k along it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from longtail.metrics.accuracy import measure
 from longtail.metrics.propensity import weights_from
 
 BETAS = tuple(np.linspace(-1.0, 1.0, 9).tolist())
-DEPTH = 50
+RERANK_DEPTH = 50
 
 
 def frontier(
@@ -30,10 +31,10 @@ def frontier(
     ks: Sequence[int] = (1, 3, 5),
     *,
     betas: Sequence[float] = BETAS,
-    depth: int = DEPTH,
+    depth: int = RERANK_DEPTH,
     ignore: ArrayLike | None = None,
 ) -> list[dict[str, float]]:
-    """P@k and PSP@k of a model's own predictions re-ranked by s * w^beta.
+    """Compute P@k and PSP@k of predictions re-ranked by s * w^beta.
 
     Parameters
     ----------
@@ -44,14 +45,14 @@ def frontier(
     ks : sequence of int
         Cut-offs.
     betas : sequence of float
-        Exponents; 0 is the model's own ranking.
+        Exponents. 0 is the model's own ranking; larger values raise rare labels.
     depth : int
-        How many of each point's best predictions take part.
+        Number of best predictions per point that are re-ranked.
 
     Returns
     -------
     list of dict
-        ``beta``, and ``P@k`` and ``PSP@k`` in percent for each k; one for each beta, in the order given.
+        One dict per beta, in the given order: ``beta``, and ``P@k`` and ``PSP@k`` in percent for each k.
     """
     judged = judge(Y_true, scores, ignore)
     return _curve(judged, check_weights(inv_propensity, judged.n_labels), check_ks(ks), betas, depth)
@@ -65,7 +66,7 @@ def _curve(
         raise SettingsError(f"betas must be finite numbers, at least one; got {betas!r}.")
     if depth < ks[-1]:
         raise SettingsError(f"depth must be at least the greatest k, {ks[-1]}; got {depth}.")
-    _refuse_beyond_unit(judged)
+    check_unit_scores(judged)
     if (np.diff(judged.indptr) > depth).any():
         judged = judged.top(depth)
     curve = []
@@ -78,23 +79,24 @@ def _curve(
     return curve
 
 
-def _refuse_beyond_unit(judged: Judged) -> None:
+def check_unit_scores(judged: Judged) -> None:
+    """Refuse scores that do not lie between 0 and 1."""
     beyond = (judged.scores < 0) | (judged.scores > 1)
     if beyond.any():
         at = int(beyond.argmax())
         raise DataError(
             f"the score {judged.scores[at]:g} of label {judged.indices[at]} is not between 0 and 1",
             row=int(np.searchsorted(judged.indptr, at, side="right")) - 1,
-            remedy="Re-ranking by s * w^beta needs that; for margins or logits, pass to_unit(scores).",
+            remedy="Give scores in that range; for margins or logits, pass to_unit(scores).",
         )
 
 
-def f_at_k(curve: Sequence[dict[str, float]]) -> dict[str, float]:
-    """The highest mean of P@k and PSP@k along a frontier, as ``F@k``, for each k that it holds."""
+def balance_at_k(curve: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return balance, ``B@k``: the best mean of P@k and PSP@k along the re-ranking curve, for each k that it holds."""
     if not curve:
         raise DataError("the frontier has no points", remedy="Compute it with at least one beta.")
     ks = [key.removeprefix("P@") for key in curve[0] if key.startswith("P@")]
-    return {f"F@{k}": max((point[f"P@{k}"] + point[f"PSP@{k}"]) / 2 for point in curve) for k in ks}
+    return {f"B@{k}": max((point[f"P@{k}"] + point[f"PSP@{k}"]) / 2 for point in curve) for k in ks}
 
 
 def full_report(
@@ -104,33 +106,31 @@ def full_report(
     train_Y: SparseMatrix | None = None,
     inv_propensity: ArrayLike | None = None,
     ks: Sequence[int] = (1, 3, 5),
-    betas: Sequence[float] = BETAS,
-    depth: int = DEPTH,
     ignore: ArrayLike | None = None,
 ) -> dict[str, Any]:
-    """Everything that is measured of a model, in one dict that goes into JSON as it is.
+    """Compute all metrics of a model, in one dict that can be written as JSON.
 
-    Parameters as for ``evaluate`` and ``frontier``, ``train_Y`` or ``inv_propensity`` being needed; ``scores`` should
-    hold each point's best 50 predictions, with scores between 0 and 1.
+    Parameters as for ``evaluate`` and ``frontier``; ``train_Y`` or ``inv_propensity`` is needed. ``scores`` should hold
+    the top 50 predictions of each point, with scores between 0 and 1.
 
     Returns
     -------
     dict
-        The keys of ``evaluate``, ``F@k`` for each k, and ``frontier``, a list of points.
+        The keys of ``evaluate``, ``B@k`` for each k, and ``frontier``, the curve as a list of dicts.
     """
     judged, cuts = judge(Y_true, scores, ignore), check_ks(ks)
     weights = weights_from(train_Y, inv_propensity, judged.n_labels)
     if weights is None:
         raise SettingsError("full_report needs train_Y or inv_propensity for the propensity-scored metrics.")
-    curve = _curve(judged, weights, cuts, betas, depth)
-    return {**measure(judged, weights, cuts), **f_at_k(curve), "frontier": curve}
+    curve = _curve(judged, weights, cuts, BETAS, RERANK_DEPTH)
+    return {**measure(judged, weights, cuts), **balance_at_k(curve), "frontier": curve}
 
 
 def to_unit(scores: SparseMatrix) -> sparse.csr_array:
-    """Margins or logits as scores in (0, 1), by the logistic function 1 / (1 + exp(-s)) of each stored score.
+    """Map margins or logits to scores in (0, 1) by the logistic function 1 / (1 + exp(-s)) of each stored score.
 
-    Each score on its own, so that a point's scores do not depend on the others scored with it, and in double precision,
-    in which it keeps the order of margins up to about 36. Scores that are probabilities already need no mapping.
+    Each score is mapped on its own, so that it does not depend on the other scores of the point, and in double
+    precision, which keeps the order of margins up to about 36. Probabilities need no mapping.
     """
     margins = csr(scores, "scores")
     odds = np.exp(-np.abs(margins.data.astype(np.float64)))  # never overflows

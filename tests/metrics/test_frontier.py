@@ -1,4 +1,4 @@
-"""The frontier, F@k, the full report, and margins mapped to (0, 1)."""
+"""The frontier, B@k, the full report, and margins mapped to (0, 1)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from longtail.errors import DataError, SettingsError
-from longtail.metrics import evaluate, f_at_k, frontier, full_report, inverse_propensity, to_unit
+from longtail.metrics import balance_at_k, evaluate, frontier, full_report, inverse_propensity, to_unit
 
 from . import oracle
 from .cases import UNIT, Case, cases, to_csr
@@ -49,7 +49,7 @@ def test_by_hand() -> None:
         {"beta": 0.0, "P@1": 50.0, "PSP@1": 20.0},
         {"beta": 0.5, "P@1": 50.0, "PSP@1": 80.0},
     ]
-    assert f_at_k(got) == {"F@1": 65.0}
+    assert balance_at_k(got) == {"B@1": 65.0}
 
 
 def test_only_the_best_take_part() -> None:
@@ -63,7 +63,7 @@ def test_best_mean_is_taken_for_each_k_apart() -> None:
         {"beta": 0.0, "P@1": 60.0, "P@10": 20.0, "PSP@1": 20.0, "PSP@10": 10.0},
         {"beta": 1.0, "P@1": 40.0, "P@10": 15.0, "PSP@1": 30.0, "PSP@10": 20.0},
     ]
-    assert f_at_k(curve) == {"F@1": 40.0, "F@10": 17.5}
+    assert balance_at_k(curve) == {"B@1": 40.0, "B@10": 17.5}
 
 
 @settings(max_examples=50, deadline=None)
@@ -74,7 +74,7 @@ def test_full_report_holds_all_the_parts(case: Case) -> None:
     ignore = np.array(case.ignore, np.int32).reshape(-1, 2)
     report = full_report(truth, scores, train_Y=train, ignore=ignore)
     curve = frontier(truth, scores, w, ignore=ignore)
-    assert report == {**evaluate(truth, scores, train_Y=train, ignore=ignore), **f_at_k(curve), "frontier": curve}
+    assert report == {**evaluate(truth, scores, train_Y=train, ignore=ignore), **balance_at_k(curve), "frontier": curve}
     assert report == full_report(truth, scores, inv_propensity=w, ignore=ignore)
     own = next(point for point in curve if point["beta"] == 0)
     assert {key: report[key] for key in own if key != "beta"} == {k: v for k, v in own.items() if k != "beta"}
@@ -111,4 +111,4 @@ def test_settings_are_checked() -> None:
     with pytest.raises(SettingsError, match="train_Y or inv_propensity"):
         full_report(TRUTH, SCORES)
     with pytest.raises(DataError, match="no points"):
-        f_at_k([])
+        balance_at_k([])

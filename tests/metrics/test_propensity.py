@@ -46,9 +46,20 @@ def test_duplicate_entries_are_one_label() -> None:
     np.testing.assert_array_equal(inverse_propensity(twice), inverse_propensity(once))
 
 
+def test_counts_give_the_same_weights_as_the_matrix() -> None:
+    train = to_csr([{0: 1, 2: 1}] + [{0: 1, 1: 0}] * 99, 3)
+    np.testing.assert_array_equal(inverse_propensity(counts=[100, 0, 1], n_points=100), inverse_propensity(train))
+
+
 def test_bad_input() -> None:
-    with pytest.raises(DataError, match="no points"):
+    with pytest.raises(DataError, match="no training points"):
         inverse_propensity(csr_array((0, 3)))
+    for wrong in ({}, {"counts": [1]}, {"n_points": 3}, {"Y_train": csr_array((3, 3)), "counts": [1], "n_points": 3}):
+        with pytest.raises(SettingsError, match="Y_train"):
+            inverse_propensity(**wrong)  # type: ignore[arg-type]
+    for counts in ([[1, 2]], [-1], [4]):
+        with pytest.raises(DataError, match="one number from 0 to n_points"):
+            inverse_propensity(counts=counts, n_points=3)
     with pytest.raises(DataError, match="Y_train must be a scipy sparse matrix"):
         inverse_propensity(np.ones((3, 2)))  # type: ignore[arg-type]
     for A, B in ((-1, 1.5), (0.5, 0), (math.nan, 1)):

@@ -1,0 +1,246 @@
+"""Thresholds that turn scores into decisions, chosen by F1 on held-out points.
+
+A label is decided if it is among the best `limit` labels of its point and its score reaches the threshold. One
+threshold serves all labels, or one per bin of label frequency: bins hold equal volume (:mod:`longtail.metrics.bins`).
+Thresholds are tried on a grid; with several bins, one bin after the other while the others stay, twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from longtail.errors import DataError, SettingsError
+from longtail.kernels.metrics import csr_is_in
+from longtail.metrics._inputs import SparseMatrix, judge
+from longtail.metrics.bins import equal_volume
+from longtail.metrics.decisions import AVERAGES
+from longtail.sparse import select_entries
+
+GRID = (0.001, 0.002, 0.005, *(hundredth / 100 for hundredth in range(1, 100)))
+MOST_DECIDED = 50  # labels per point among which a decision is made
+_FREQUENCY_BINS = 5
+_ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """One threshold for all labels, or one per bin of label frequency.
+
+    Attributes
+    ----------
+    values : tuple of float
+        Threshold of each bin, from frequent to rare labels.
+    frequencies : tuple of int
+        Fewest training points of a label in each bin; descending, the last is 0.
+    goal : str
+        What they maximise: micro, macro or example F1.
+    limit : int
+        Number of labels per point, at most.
+    f1 : float
+        F1 on the held-out points, in percent.
+    """
+
+    values: tuple[float, ...]
+    frequencies: tuple[int, ...] = (0,)
+    goal: str = "micro"
+    limit: int = MOST_DECIDED
+    f1: float = float("nan")
+
+    def of_labels(self, labels: np.ndarray, counts: np.ndarray | None) -> Any:
+        """Return the threshold of each of these labels, given the training points per label."""
+        if len(self.values) == 1:
+            return self.values[0]
+        if counts is None:
+            raise DataError("thresholds by label frequency need label counts", remedy="Use one threshold for all")
+        return np.array(self.values)[_bin_of(counts[labels], self.frequencies)]
+
+    def decide(self, scores: csr_array, counts: np.ndarray | None = None) -> csr_array:
+        """Keep the scores that reach their label's threshold; the order in rows stays."""
+        return select_entries(scores, scores.data >= self.of_labels(scores.indices, counts))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values, from which :meth:`from_json` makes the same thresholds."""
+        return {
+            "values": list(self.values),
+            "frequencies": list(self.frequencies),
+            "goal": self.goal,
+            "limit": self.limit,
+            "f1": self.f1,
+        }
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Thresholds:
+        """Return what :meth:`to_json` was called on."""
+        return cls(tuple(stored["values"]), tuple(stored["frequencies"]), stored["goal"], stored["limit"], stored["f1"])
+
+    def __str__(self) -> str:
+        """Describe them in a few words."""
+        if len(self.values) == 1:
+            return f"{self.values[0]:g}"
+        parts = zip(self.values, self.frequencies, strict=True)
+        return ", ".join(f"{value:g} (from {least:,} training points)" for value, least in parts)
+
+
+def check_threshold(threshold: Any) -> float:
+    """Return a threshold as a float, or refuse what is not a number from 0 to 1."""
+    number = isinstance(threshold, int | float | np.integer | np.floating) and not isinstance(threshold, bool)
+    if not number or not 0 <= threshold <= 1:
+        raise SettingsError(f"threshold is {threshold!r}; give a number from 0 to 1, or 'auto'")
+    return float(threshold)
+
+
+def choose_thresholds(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    *,
+    goal: str = "micro",
+    limit: int = MOST_DECIDED,
+    counts: ArrayLike | None = None,
+    ignore: ArrayLike | None = None,
+) -> Thresholds:
+    """Choose the threshold that maximises F1 on these points, which must not be training points.
+
+    Parameters
+    ----------
+    Y_true, scores, ignore
+        As for ``evaluate``; scores between 0 and 1, best the top 50 of each point.
+    goal : {"micro", "macro", "example"}
+        Which F1 to maximise; see :func:`longtail.metrics.decision_metrics`.
+    limit : int
+        Number of labels per point, at most.
+    counts : int array, shape (L,), optional
+        Training points per label. With it, thresholds are chosen per bin of label frequency.
+
+    Examples
+    --------
+    >>> truth = csr_array([[1, 1, 0], [0, 0, 1]])
+    >>> scores = csr_array([[0.9, 0.3, 0.2], [0.0, 0.1, 0.4]])
+    >>> choose_thresholds(truth, scores).f1
+    100.0
+    """
+    check_goal(goal)
+    pairs = ScoredPairs.of(Y_true, scores, ignore)
+    grid = np.array(GRID)
+    cut = pairs.rank < limit
+    found = [pairs.f1(cut & (pairs.scores >= value), goal) for value in grid]
+    best = _middle_of_best(np.array(found))
+    thresholds = Thresholds((float(grid[best]),), (0,), goal, limit, found[best])
+    return thresholds if counts is None else _by_frequency(pairs, np.asarray(counts), thresholds)
+
+
+def threshold_of_probabilities(Y_true: SparseMatrix, scores: SparseMatrix) -> float:
+    """Return the threshold with the best micro-F1 for scores that are probabilities: half of that F1.
+
+    The optimum of F1 for calibrated probabilities (Lipton et al., ECML 2014, Theorem 1). The best F1 of
+    held-out points varies far less from one sample to another than the place where it is reached: with 2,000 held-out
+    points of Tate's artworks the latter lost 0.65 on test points. Parameters as for :func:`choose_thresholds`.
+    """
+    return choose_thresholds(Y_true, scores).f1 / 200
+
+
+def threshold_table(
+    Y_true: SparseMatrix,
+    scores: SparseMatrix,
+    limits: ArrayLike,
+    thresholds: ArrayLike,
+    *,
+    goal: str = "micro",
+    ignore: ArrayLike | None = None,
+) -> np.ndarray:
+    """Compute F1 in percent for each limit and each threshold, (limits, thresholds); parameters as above."""
+    check_goal(goal)
+    pairs = ScoredPairs.of(Y_true, scores, ignore)
+    return np.array(
+        [
+            [pairs.f1((pairs.rank < limit) & (pairs.scores >= value), goal) for value in np.asarray(thresholds)]
+            for limit in np.asarray(limits)
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """Pairs of point and label that may be decided, and what each point and each label has in truth."""
+
+    rows: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray
+    rank: np.ndarray  # from 0 within the point
+    correct: np.ndarray
+    point_true: np.ndarray  # (N,)
+    label_true: np.ndarray  # (L,)
+
+    @classmethod
+    def of(cls, Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None = None) -> ScoredPairs:
+        """Rank the scores of each point, and mark the correct ones."""
+        judged = judge(Y_true, scores, ignore)
+        judged = judged.top(max(1, int(np.diff(judged.indptr).max(initial=1))))
+        correct = csr_is_in(judged.indptr, judged.indices, judged.true_indptr, judged.true_indices)
+        lengths = np.diff(judged.indptr)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        rank = np.arange(len(rows)) - np.repeat(judged.indptr[:-1], lengths)
+        keep = judged.scores >= GRID[0]
+        return cls(
+            rows=rows[keep],
+            labels=judged.indices[keep],
+            scores=judged.scores[keep],
+            rank=rank[keep],
+            correct=correct[keep],
+            point_true=np.diff(judged.true_indptr),
+            label_true=np.bincount(judged.true_indices, minlength=judged.n_labels),
+        )
+
+    def f1(self, decided: np.ndarray, goal: str) -> float:
+        """Compute F1 in percent if the marked pairs are decided; as ``decision_metrics`` does."""
+        right = decided & self.correct
+        if goal == "micro":
+            total = np.count_nonzero(decided) + self.point_true.sum()
+            return float(200.0 * np.count_nonzero(right) / max(total, 1))
+        which, true = (self.labels, self.label_true) if goal == "macro" else (self.rows, self.point_true)
+        total = np.bincount(which[decided], minlength=len(true)) + true
+        f1 = 200.0 * np.bincount(which[right], minlength=len(true)) / np.maximum(total, 1)
+        if goal == "macro":
+            return float(f1.sum() / max(np.count_nonzero(total), 1))
+        return float(np.where(total == 0, 100.0, f1).mean()) if len(f1) else 0.0
+
+
+def check_goal(goal: str) -> str:
+    """Return the goal, or refuse one that is not known."""
+    if goal not in AVERAGES:
+        raise SettingsError(f"goal is {goal!r}; give one of {', '.join(AVERAGES)}")
+    return goal
+
+
+def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> Thresholds:
+    """Move the threshold of each bin in turn, while that of the others stays."""
+    by_frequency, ends = equal_volume(counts, _FREQUENCY_BINS)
+    least = [int(counts[by_frequency[end - 1]]) for end in ends[:-1] if end]
+    frequencies = (*sorted(set(least) - {0}, reverse=True), 0)
+    bins = _bin_of(counts[pairs.labels], frequencies)
+    values = np.full(len(frequencies), start.values[0])
+    best, cut = start.f1, pairs.rank < start.limit
+    for _ in range(_ROUNDS):
+        for number in range(len(values)):
+            own = bins == number
+            others = cut & ~own & (pairs.scores >= values[bins])
+            found = [pairs.f1(others | (cut & own & (pairs.scores >= value)), start.goal) for value in GRID]
+            at = _middle_of_best(np.array(found))
+            if found[at] > best:
+                best, values[number] = found[at], GRID[at]
+    return Thresholds(tuple(values.tolist()), frequencies, start.goal, start.limit, best)
+
+
+def _bin_of(counts: np.ndarray, frequencies: tuple[int, ...]) -> np.ndarray:
+    """Return the bin of each label: the first whose least frequency it reaches."""
+    return len(frequencies) - np.searchsorted(np.array(frequencies)[::-1], counts, side="right")
+
+
+def _middle_of_best(found: np.ndarray) -> int:
+    """Return the middle of the values that are best: equal ones next to each other differ by chance alone."""
+    best = np.flatnonzero(found >= found.max() - 1e-9)
+    return int(best[len(best) // 2])
