@@ -19,8 +19,11 @@ from longtail.index.base import Index
 from longtail.index.exact import ExactIndex
 from longtail.index.hnsw import HNSWIndex
 from longtail.index.ivf import IVFIndex
+from longtail.params import OneOf
+from longtail.store.facts import Record, check_facts
+from longtail.store.invariants import Rules
 
-__all__ = ["ExactIndex", "HNSWIndex", "IVFIndex", "Index", "from_arrays", "make_index"]
+__all__ = ["ExactIndex", "HNSWIndex", "IVFIndex", "Index", "array_rules", "from_arrays", "make_index"]
 
 _KINDS: dict[str, type[Index]] = {"exact": ExactIndex, "ivf": IVFIndex, "hnsw": HNSWIndex}
 _EXACT_BELOW = 1 << 22  # numbers, 16 MB: an exact search of one query takes about a millisecond
@@ -33,13 +36,13 @@ def make_index(vectors: np.ndarray, metric: str = "ip", kind: str = "auto", **se
     ----------
     vectors : array, shape (n, d)
         Finite numbers; ids are row numbers.
-    metric : {"ip", "cosine", "l2"}
-        Inner product, cosine, or distance. Higher scores are better: for "l2" they are minus the squared distance.
+    metric : {"ip", "cosine"}
+        Inner product or cosine. Higher scores are better.
     kind : {"auto", "exact", "ivf", "hnsw"}
-        "auto" is exact up to some 8,000 vectors of length 512 (as many numbers, if shorter), partitions beyond.
+        "auto" is exact up to about 8,000 vectors of length 512 (or as many numbers), and partitioned beyond.
     **settings
-        Of :class:`IVFIndex` or :class:`HNSWIndex`. With "auto", those of :class:`IVFIndex`, unused where all are looked
-        at.
+        Settings of :class:`IVFIndex` or :class:`HNSWIndex`. With "auto", those of :class:`IVFIndex`, unused by an exact
+        search.
 
     Returns
     -------
@@ -60,8 +63,18 @@ def make_index(vectors: np.ndarray, metric: str = "ip", kind: str = "auto", **se
         raise SettingsError(f'an index of kind "{kind}" has no such setting: {", ".join(settings)}.') from error
 
 
+def array_rules(meta: Any, n: str, width: str, *, graph: bool = False) -> Rules:
+    """Declare what the arrays of a stored index must be, for `n` vectors of `width` numbers.
+
+    A graph holds its vectors itself: with `graph`, the caller compares their number when it is restored.
+    """
+    kinds = OneOf(*(kind for kind in _KINDS if graph or kind != "hnsw"))
+    check_facts({"index": Record({"kind": kinds})}, {"index": meta}, "a stored index")
+    return _KINDS[meta["kind"]].array_rules(meta, n, width)
+
+
 def from_arrays(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Index:
-    """The index that :meth:`Index.to_arrays` took apart; arrays may be memory-mapped."""
+    """Restore the index that :meth:`Index.to_arrays` took apart; arrays may be memory-mapped."""
     try:
         return _KINDS[meta["kind"]]._restored(meta, arrays)
     except (KeyError, TypeError) as error:

@@ -1,23 +1,34 @@
-"""What every index is: vectors that can be searched, added to, and stored as plain arrays.
+"""The interface of every index: vectors that can be searched, added to, and stored as plain arrays.
 
-Scores: higher is better. ``ip`` the inner product, ``cosine`` the cosine (0 where a vector has no length), ``l2`` minus
-the squared distance. Equal scores rank by smaller id.
+Scores: higher is better. ``ip`` is the inner product, ``cosine`` the cosine (0 where a vector has no length). Equal
+scores rank by smaller id.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from longtail.errors import DataError, ModelError, SettingsError
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
+from longtail.params import OneOf
+from longtail.sparse import frozen
+from longtail.store.facts import check_facts
+from longtail.store.invariants import Rules, cosines, floats
 
-METRICS = ("ip", "cosine", "l2")
+METRICS = ("ip", "cosine")
 Found = tuple[np.ndarray, np.ndarray]
+
+
+class Vectors(NamedTuple):
+    """Checked vectors and their squared lengths."""
+
+    rows: np.ndarray  # (n, d) float32, read-only
+    squares: np.ndarray  # (n,)
 
 
 class Index(ABC):
@@ -26,62 +37,63 @@ class Index(ABC):
     Parameters
     ----------
     vectors : array, shape (n, d)
-        Kept as float32, without a copy where they are float32 rows already (``cosine`` keeps a scaled copy unless they
+        Stored as float32, without a copy if they are float32 rows already (``cosine`` stores a scaled copy unless they
         have unit length). Ids are their row numbers.
-    metric : {"ip", "cosine", "l2"}
-        What is searched for; see this module.
+    metric : {"ip", "cosine"}
+        The score: see this module.
     """
 
     kind: ClassVar[str]
 
     def __init__(self, vectors: np.ndarray, metric: str = "ip") -> None:
-        self._set_metric(metric)
-        self._hold(*self._prepared(vectors, "vector"))
-
-    def _set_metric(self, metric: str) -> None:
         if metric not in METRICS:
             raise SettingsError(f"metric={metric!r}: choose one of {', '.join(METRICS)}.")
         self.metric = metric
-        self._l2 = metric == "l2"
+        self._held = checked(vectors, "vector", metric)
 
-    def _hold(self, rows: np.ndarray, squares: np.ndarray) -> None:
-        self._rows, self._squares = frozen(rows), frozen(squares)
-        self._largest = np.float32(squares.max(initial=0.0))
+    @classmethod
+    def _from_stored(cls, meta: dict[str, Any], vectors: Vectors) -> Self:
+        """Return an index of vectors that were checked before they were stored; its other parts are still missing.
 
-    def _hold_stored(self, arrays: dict[str, np.ndarray]) -> None:
-        """Hold vectors that were checked before they were stored; reading them all again would undo memory-mapping."""
-        rows, squares = arrays["vectors"], arrays["squares"]
+        Reading all of the vectors again would defeat memory-mapping.
+        """
+        rows, squares = vectors
         if rows.ndim != 2 or rows.dtype != np.float32 or squares.shape != rows.shape[:1] or squares.dtype != np.float32:
             raise ModelError("the vectors of a stored index are damaged. Train or copy the model again.")
-        self._hold(rows, squares)
+        if meta["metric"] not in METRICS:
+            raise ModelError(f"a stored index has the metric {meta['metric']!r}. Train the model again.")
+        index = cls.__new__(cls)
+        index.metric = meta["metric"]
+        index._held = Vectors(frozen(rows), frozen(squares))
+        return index
 
     @property
     def vectors(self) -> np.ndarray:
-        """What is searched, shape (n, d); of unit length where the metric is the cosine. Not to be written to."""
-        return self._rows
+        """The vectors searched, shape (n, d), read-only; of unit length if the metric is the cosine."""
+        return self._held.rows
 
     @property
     def width(self) -> int:
-        """How long a vector is."""
-        return self._rows.shape[1]
+        """Length of a vector."""
+        return self._held.rows.shape[1]
 
     def __len__(self) -> int:
-        return len(self._rows)
+        return len(self._held.rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} x {self.width}, metric={self.metric!r})"
 
     def search(self, queries: np.ndarray, k: int, *, n_jobs: int | None = None) -> Found:
-        """The k best vectors of each query.
+        """Find the k best vectors of each query.
 
         Parameters
         ----------
         queries : array, shape (m, d)
             The queries.
         k : int
-            How many to find.
+            Number of vectors to find per query.
         n_jobs : int, optional
-            Threads; every core by default.
+            Number of threads; all cores by default.
 
         Returns
         -------
@@ -91,45 +103,63 @@ class Index(ABC):
             Their scores; minus infinity beside -1.
         """
         _check_k(k)
-        queries, squares = self._prepared(queries, "query")
-        if not len(self) or not len(queries):
-            return np.full((len(queries), k), -1, np.int32), np.full((len(queries), k), -np.inf, np.float32)
-        return self._search(queries, squares, k, n_jobs)
+        prepared = checked(queries, "query", self.metric, self.width)
+        if not len(self) or not len(prepared.rows):
+            shape = (len(prepared.rows), k)
+            return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+        return self._search(prepared, k, n_jobs)
 
     def search_one(self, query: np.ndarray, k: int) -> Found:
-        """The k best vectors of one query, shape (d,), on this thread: ids and scores, shape (min(k, found),)."""
+        """Find the k best vectors of one query, shape (d,), on this thread.
+
+        Returns
+        -------
+        ids, scores : arrays, shape (min(k, n),)
+            Best first.
+        """
         if type(query) is not np.ndarray or query.ndim != 1:
             query = np.asarray(query)
             if query.ndim != 1:
-                raise DataError(f"a query of shape {query.shape}", remedy="Give one vector, or use search for many.")
+                raise DataError(
+                    f"a query of shape {query.shape}", remedy="Give one vector, or call search for several."
+                )
         _check_k(k)
-        query, _ = self._prepared(query[None], "query")
+        prepared = checked(query[None], "query", self.metric, self.width)
         if not len(self):
             return np.empty(0, np.int32), np.empty(0, np.float32)
-        return self._search_one(query[0], min(k, len(self)))
+        return self._search_one(prepared.rows[0], min(k, len(self)))
 
     def add(self, vectors: np.ndarray) -> None:
         """Append vectors; their ids continue.
 
-        Add many at once, since each call may move what is there, and not while other threads search.
+        Add many at once, because each call may move all vectors, and not while other threads search.
         """
-        rows, squares = self._prepared(vectors, "vector")
-        if len(rows):
-            self._hold(np.concatenate((self._rows, rows)), np.concatenate((self._squares, squares)))
-            self._added(len(self._rows) - len(rows))
+        new = checked(vectors, "vector", self.metric, self.width)
+        if len(new.rows):
+            before = len(self)
+            pairs = zip(self._held, new, strict=True)
+            self._held = Vectors(*(frozen(np.concatenate(pair)) for pair in pairs))
+            self._added(before)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Settings as JSON values, and arrays to store; :func:`longtail.index.from_arrays` makes the index again."""
+        """Return settings as JSON values, and arrays; :func:`longtail.index.from_arrays` restores the index."""
         meta, arrays = self._state()
         return {"kind": self.kind, "metric": self.metric, **meta}, arrays
 
     @abstractmethod
-    def _search(self, queries: np.ndarray, squares: np.ndarray, k: int, n_jobs: int | None) -> Found:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Found:
         """`search` for checked queries and at least one vector."""
 
     @abstractmethod
     def _search_one(self, query: np.ndarray, k: int) -> Found:
         """`search_one` for a checked query and k at most the number of vectors."""
+
+    @classmethod
+    def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:
+        """Declare what the arrays of :meth:`to_arrays` must be, for `n` vectors of `width` numbers."""
+        check_facts({"metric": OneOf(*METRICS)}, meta, "a stored index")
+        number = cosines if meta["metric"] == "cosine" else floats
+        return Rules({"vectors": number(f"{n} {width}"), "squares": floats(n, least=0)})
 
     @abstractmethod
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]: ...
@@ -139,46 +169,42 @@ class Index(ABC):
     def _restored(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Index: ...
 
     def _added(self, first: int) -> None:  # noqa: B027 (an index may have nothing to do)
-        """Take in the rows from `first` on, which are new."""
-
-    def _prepared(self, rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-        """Rows as float32 of the right width, of unit length for the cosine, and their squared lengths."""
-        rows = np.asarray(rows)
-        if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "fiub":
-            raise DataError(
-                f"{what}s of shape {rows.shape} and type {rows.dtype}", remedy="Give an array of numbers, a row each."
-            )
-        if hasattr(self, "_rows") and rows.shape[1] != self.width:
-            raise DataError(
-                f"{what}s of length {rows.shape[1]}, but the index holds vectors of length {self.width}",
-                remedy="Give vectors made by the same model.",
-            )
-        with np.errstate(over="ignore"):  # becomes infinite, which is refused below with the row's number
-            rows = np.ascontiguousarray(rows, np.float32)
-        rows = frozen(rows)
-        squares = np.empty(len(rows), np.float32)
-        bad = kernels.squares(rows, squares)
-        if bad >= 0:
-            raise DataError(
-                f"{what} that holds a value that is not a number, or too large", row=bad, remedy="Look for its source."
-            )
-        if self.metric == "cosine" and not kernels.all_unit(squares):
-            scaled = np.empty_like(rows)
-            kernels.unit_rows(rows, scaled)
-            rows = frozen(scaled)
-            kernels.squares(rows, squares)
-        return rows, squares
+        """Index the rows from `first` on, which are new."""
 
 
-def frozen(array: np.ndarray) -> np.ndarray:
-    """The same memory, not to be written to: what is mapped, given or made then has one type, compiled for once."""
-    view = np.asarray(array).view()
-    view.flags.writeable = False
-    return view
+def checked(rows: np.ndarray, what: str, metric: str, width: int | None = None) -> Vectors:
+    """Return rows as float32 of the given width, scaled to length 1 for the cosine, and their squared lengths."""
+    rows = np.asarray(rows)
+    if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "fiub":
+        raise DataError(
+            f"{what}s of shape {rows.shape} and type {rows.dtype}", remedy="Give an array of numbers, one row each."
+        )
+    if width is not None and rows.shape[1] != width:
+        raise DataError(
+            f"{what}s of length {rows.shape[1]}, but the index holds vectors of length {width}",
+            remedy="Give vectors made by the same model.",
+        )
+    with np.errstate(over="ignore"):  # becomes infinite, which is refused below with the row's number
+        rows = np.ascontiguousarray(rows, np.float32)
+    rows = frozen(rows)
+    squares = np.empty(len(rows), np.float32)
+    bad = kernels.squares(rows, squares)
+    if bad >= 0:
+        raise DataError(
+            f"{what} that holds a value that is not a number, or too large",
+            row=bad,
+            remedy="Check how the vectors were made.",
+        )
+    if metric == "cosine" and not kernels.all_unit(squares):
+        scaled = np.empty_like(rows)
+        kernels.scale_rows(rows, scaled)
+        rows = frozen(scaled)
+        kernels.squares(rows, squares)
+    return Vectors(rows, frozen(squares))
 
 
 def limit_blas(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Keep matrix products to `n_jobs` threads where that is fewer than there are cores."""
+    """Limit matrix products to `n_jobs` threads if that is fewer than there are cores."""
     if pool.cores(n_jobs) == pool.cores(None):
         return nullcontext()
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -188,4 +214,4 @@ def limit_blas(n_jobs: int | None) -> AbstractContextManager[Any]:
 
 def _check_k(k: int) -> None:
     if k < 1:
-        raise SettingsError(f"k={k}: ask for at least one.")
+        raise SettingsError(f"k={k}: give at least one.")

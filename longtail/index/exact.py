@@ -1,7 +1,7 @@
-"""Exact search: every vector is looked at.
+"""Exact search: every vector is scored.
 
-One query is one pass over the vectors. A batch is a matrix product, a block of queries by a block of vectors at a time,
-whose best entries are then scored exactly (see :mod:`longtail.kernels.search`).
+One query is one pass over the vectors. A batch is a matrix product of a block of queries and a block of vectors; its
+best entries are then scored exactly (see :mod:`longtail.kernels.search`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from longtail.index.base import Found, Index, limit_blas
+from longtail.index.base import Found, Index, Vectors, limit_blas
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
-_QUERIES, _VECTORS = 512, 4096  # of one block: 8 MB of inner products
+_QUERIES, _VECTORS = 512, 4096  # per block: 8 MB of inner products
 
 
 class ExactIndex(Index):
@@ -22,50 +22,45 @@ class ExactIndex(Index):
 
     kind = "exact"
 
-    def _search(self, queries: np.ndarray, squares: np.ndarray, k: int, n_jobs: int | None) -> Found:
-        return exact_search(self, queries, squares, k, n_jobs)
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Found:
+        return exact_search(self._held, queries, k, n_jobs)
 
     def _search_one(self, query: np.ndarray, k: int) -> Found:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        kernels.scan(query, self._rows, self._l2, k, ids, scores)
+        kernels.scan(query, self._held.rows, k, ids, scores)
         return ids, scores
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {}, {"vectors": self._rows, "squares": self._squares}
+        return {}, {"vectors": self._held.rows, "squares": self._held.squares}
 
     @classmethod
     def _restored(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ExactIndex:
-        index = cls.__new__(cls)
-        index._set_metric(meta["metric"])
-        index._hold_stored(arrays)
-        return index
+        return cls._from_stored(meta, Vectors(arrays["vectors"], arrays["squares"]))
 
 
-def exact_search(index: Index, queries: np.ndarray, squares: np.ndarray, k: int, n_jobs: int | None) -> Found:
-    """The k best vectors of each query of any index, in blocks; queries as the index has prepared them."""
-    n = len(queries)
-    ids = np.full((n, k), -1, np.int32)
-    scores = np.full((n, k), -np.inf, np.float32)
+def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None) -> Found:
+    """Find the k best vectors of each query, block by block."""
+    n = len(queries.rows)
+    heaps = kernels.Heaps(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32), np.zeros(n, np.int64))
+    slack = np.empty(n, np.float32)
+    kernels.rounding_slack(queries.squares, vectors.squares.max(initial=0.0), vectors.rows.shape[1], slack)
     with limit_blas(n_jobs):
         for low in range(0, n, _QUERIES):
             part = slice(low, low + _QUERIES)
-            _search_part(index, queries[part], squares[part], ids[part], scores[part], 1 if n < 16 else n_jobs)
-    return ids, scores
+            block = kernels.Heaps(*(array[part] for array in heaps))
+            _search_block(vectors.rows, queries.rows[part], slack[part], block, 1 if n < 16 else n_jobs)
+    return heaps.ids, heaps.scores
 
 
-def _search_part(
-    index: Index, queries: np.ndarray, squares: np.ndarray, ids: np.ndarray, scores: np.ndarray, n_jobs: int | None
+def _search_block(
+    vectors: np.ndarray, queries: np.ndarray, slack: np.ndarray, heaps: kernels.Heaps, n_jobs: int | None
 ) -> None:
-    sizes = np.zeros(len(queries), np.int64)
     rows = pool.blocks(len(queries), n_jobs)
-    for start in range(0, len(index), _VECTORS):
-        products = queries @ index.vectors[start : start + _VECTORS].T  # (queries, vectors) of this block
+    for start in range(0, len(vectors), _VECTORS):
+        products = queries @ vectors[start : start + _VECTORS].T  # (queries, vectors) of this block
 
-        def take_in(block: tuple[int, int], products: np.ndarray = products, start: int = start) -> None:
-            kernels.keep_best(
-                products, queries, index.vectors, squares, index._squares, index._largest, index._l2, start, *block,
-                ids.shape[1], ids, scores, sizes,
-            )  # fmt: skip
+        def add(block: tuple[int, int], products: np.ndarray = products, start: int = start) -> None:
+            kernels.add_products(products, queries, vectors, start, slack, *block, heaps)
 
-        pool.run(take_in, rows, n_jobs)
-    kernels.sort_rows(ids, scores, sizes, 0, len(queries))
+        pool.run(add, rows, n_jobs)
+    kernels.sort_rows(heaps.ids, heaps.scores, heaps.sizes, 0, len(queries))

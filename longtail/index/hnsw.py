@@ -1,9 +1,9 @@
 """Search in a graph of neighbours (HNSW), through faiss.
 
 Malkov and Yashunin, *Efficient and robust approximate nearest neighbor search using hierarchical navigable small world
-graphs*, 2018. faiss walks the graph; what it finds is scored again here, so that scores and ties are those of every
-other index. A graph is stored with its vectors as faiss writes it, and read into memory when loaded: where a model is
-to be memory-mapped, or faiss is not installed, use partitions.
+graphs*, 2018. faiss walks the graph; the candidates that it finds are scored again here, so that scores and ties are
+those of every other index. A graph is stored with its vectors as faiss writes it, and read into memory when loaded. Use
+partitions if a model is to be memory-mapped, or if faiss is not installed.
 """
 
 from __future__ import annotations
@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ModelError, SettingsError
-from longtail.index.base import Found, Index, frozen, limit_blas
+from longtail.index.base import METRICS, Found, Index, Vectors, checked, limit_blas
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
+from longtail.params import Integer, OneOf
+from longtail.sparse import frozen
+from longtail.store.facts import check_facts
+from longtail.store.invariants import Rules, codes
 
 
 def _faiss() -> Any:
@@ -36,37 +40,42 @@ class HNSWIndex(Index):
     vectors, metric
         See :class:`longtail.index.base.Index`.
     links : int
-        Neighbours of a vector in the graph.
+        Number of neighbours of a vector in the graph.
     breadth : int
-        How many candidates a search keeps (efSearch); more finds more and takes longer. May be set later, too.
+        Number of candidates that a search keeps (efSearch). More candidates find more and take longer. May be set
+        later, too.
     build_breadth : int
-        The same while the graph is built (efConstruction).
+        Number of candidates while the graph is built (efConstruction).
     n_jobs : int
-        Threads for building. With more than one, the graph, and so what is found, differs a little from run to run.
+        Number of threads for building. With more than one, the graph and the results differ a little from run to run.
     """
 
     kind = "hnsw"
 
     def __init__(
-        self, vectors: np.ndarray, metric: str = "ip", *, links: int = 32, breadth: int = 64, build_breadth: int = 100,
+        self,
+        vectors: np.ndarray,
+        metric: str = "ip",
+        *,
+        links: int = 32,
+        breadth: int = 64,
+        build_breadth: int = 100,
         n_jobs: int = 1,
-    ) -> None:  # fmt: skip
+    ) -> None:
         faiss = _faiss()
         for name, value in (("links", links), ("breadth", breadth), ("build_breadth", build_breadth)):
             if value < 2:
                 raise SettingsError(f"{name}={value}: must be at least 2.")
         super().__init__(vectors, metric)
         self.breadth = int(breadth)
-        self._graph = faiss.IndexHNSWFlat(
-            self.width, int(links), faiss.METRIC_L2 if self._l2 else faiss.METRIC_INNER_PRODUCT
-        )
+        self._graph = faiss.IndexHNSWFlat(self.width, int(links), faiss.METRIC_INNER_PRODUCT)
         self._graph.hnsw.efConstruction = int(build_breadth)
         with limit_blas(n_jobs):
-            self._graph.add(self._rows)
+            self._graph.add(self._held.rows)
         self._share_vectors()
 
     def _share_vectors(self) -> None:
-        """Look at the copy that faiss holds instead of keeping another."""
+        """Use the copy of the vectors that faiss holds instead of another one."""
         faiss = _faiss()
         shape = (self._graph.ntotal, self._graph.d)
         rows = np.empty(shape, np.float32)
@@ -75,37 +84,36 @@ class HNSWIndex(Index):
             rows = faiss.rev_swig_ptr(flat.get_xb(), rows.size).reshape(shape)
         squares = np.empty(len(rows), np.float32)
         kernels.squares(frozen(rows), squares)
-        self._hold(rows, squares)
+        self._held = Vectors(frozen(rows), frozen(squares))
 
     @property
     def vectors(self) -> np.ndarray:
-        """A copy of what is searched: the original belongs to faiss and goes with this index."""
-        return self._rows.copy()
+        """A copy of the vectors searched: the original belongs to faiss and is freed with this index."""
+        return self._held.rows.copy()
 
     def add(self, vectors: np.ndarray) -> None:
         """Append vectors; their ids continue. Not while other threads search."""
-        rows, _ = self._prepared(vectors, "vector")
+        rows, _ = checked(vectors, "vector", self.metric, self.width)
         if len(rows):
             with limit_blas(1):
                 self._graph.add(rows)
             self._share_vectors()
 
-    def _search(self, queries: np.ndarray, squares: np.ndarray, k: int, n_jobs: int | None) -> Found:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Found:
         faiss = _faiss()
         most = min(k, len(self))
         how = faiss.SearchParametersHNSW(efSearch=max(self.breadth, most))
         with limit_blas(n_jobs):
-            _, found = self._graph.search(queries, most, params=how)
-        ids, scores = np.empty((len(queries), k), np.int32), np.empty((len(queries), k), np.float32)
-        jobs = 1 if len(queries) < 64 else n_jobs
-        pool.run(
-            lambda block: kernels.rescore(queries, self._rows, self._l2, found, *block, k, ids, scores),
-            pool.blocks(len(queries), jobs), jobs,
-        )  # fmt: skip
+            _, candidates = self._graph.search(queries.rows, most, params=how)
+        n = len(queries.rows)
+        ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+        pool.spread(
+            lambda block: kernels.rescore(queries.rows, self._held.rows, candidates, *block, ids, scores), n, n_jobs
+        )
         return ids, scores
 
     def _search_one(self, query: np.ndarray, k: int) -> Found:
-        ids, scores = self._search(query[None], np.empty(0), k, None)
+        ids, scores = self._search(Vectors(query[None], np.empty(0, np.float32)), k, None)
         count = np.count_nonzero(ids[0] >= 0)
         return ids[0, :count], scores[0, :count]
 
@@ -113,18 +121,49 @@ class HNSWIndex(Index):
         return {"breadth": self.breadth}, {"graph": _faiss().serialize_index(self._graph)}
 
     @classmethod
+    def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:
+        """Declare what the arrays of :meth:`to_arrays` must be."""
+        check_facts({"metric": OneOf(*METRICS), "breadth": Integer(2, 1 << 20)}, meta, "a stored index")
+        return Rules({"graph": codes(f"{n}.bytes", "u1")})
+
+    @classmethod
     def _restored(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> HNSWIndex:
         faiss = _faiss()
-        index = cls.__new__(cls)
-        index._set_metric(meta["metric"])
+        index = cls._from_stored(meta, Vectors(np.empty((0, 1), np.float32), np.empty(0, np.float32)))
         index.breadth = int(meta["breadth"])
-        metric = faiss.METRIC_L2 if index._l2 else faiss.METRIC_INNER_PRODUCT
         try:
             graph = faiss.deserialize_index(np.array(arrays["graph"], np.uint8))
-        except RuntimeError as error:
+        except (RuntimeError, MemoryError) as error:
             raise ModelError("the graph of a stored index is damaged. Train or copy the model again.") from error
-        if type(graph) is not faiss.IndexHNSWFlat or graph.metric_type != metric:
-            raise ModelError("a stored index holds another graph than it says. Train or copy the model again.")
+        if type(graph) is not faiss.IndexHNSWFlat or graph.metric_type != faiss.METRIC_INNER_PRODUCT:
+            raise ModelError("a stored index holds another graph than its settings say. Train or copy the model again.")
+        if not _is_sound(faiss, graph):
+            raise ModelError("the graph of a stored index leads out of it. Train or copy the model again.")
         index._graph = graph
         index._share_vectors()
         return index
+
+
+def _is_sound(faiss: Any, graph: Any) -> bool:
+    """Return whether vectors, levels and links of a graph that was read fit together; faiss does not check it."""
+    flat, n = faiss.downcast_index(graph.storage), graph.ntotal
+    if not isinstance(flat, faiss.IndexFlat) or (flat.ntotal, flat.d) != (n, graph.d):
+        return False
+    if flat.codes.size() != 4 * n * graph.d:
+        return False
+    hnsw = graph.hnsw
+    names = ("levels", "offsets", "neighbors", "cum_nneighbor_per_level")
+    levels, offsets, links, ends = (faiss.vector_to_array(getattr(hnsw, name)).astype(np.int64) for name in names)
+    if len(levels) != n or len(offsets) != n + 1 or offsets[0] != 0 or offsets[-1] != len(links):
+        return False
+    if n == 0:
+        return hnsw.entry_point == -1
+    if len(ends) < 2 or ends[0] != 0 or (np.diff(ends) < 0).any() or levels.min() < 1 or levels.max() >= len(ends):
+        return False
+    if (np.diff(offsets) != ends[levels]).any() or links.min(initial=0) < -1 or links.max(initial=-1) >= n:
+        return False
+    place = np.arange(len(links)) - np.repeat(offsets[:-1], np.diff(offsets))
+    level = np.searchsorted(ends, place, side="right") - 1  # of each link; its target must be there, too
+    if (levels[links[links >= 0]] <= level[links >= 0]).any() or not 0 <= hnsw.entry_point < n:
+        return False
+    return hnsw.max_level == levels.max() - 1 and levels[hnsw.entry_point] == levels.max()

@@ -1,34 +1,42 @@
-"""Partitions of vectors by k-means, and how many of them a search must open.
+"""Partitions of vectors by k-means, and how far a search has to go through them.
 
-Inner product and cosine cluster by direction (a longer vector does not change which direction it has), the distance by
-distance. Assignment is a matrix product, a block of vectors at a time.
+Vectors are clustered by direction: the length of a vector does not change its direction. Assignment is a matrix
+product, one block of vectors at a time.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from longtail.index.base import Index, limit_blas
+from longtail.index.base import Vectors, checked, limit_blas
 from longtail.index.exact import exact_search
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
 _BLOCK = 4096
-_PER_PARTITION = 64  # training vectors: more moves centroids little
+_PER_PARTITION = 64  # training vectors per partition: more move centroids little
 _ROUNDS = 10
 _SAMPLE = 256  # queries
 
 
-def assign(
-    vectors: np.ndarray, rows: np.ndarray | None, centroids: np.ndarray, l2: bool, n_jobs: int | None
+class Partitioned(NamedTuple):
+    """Vectors and the partition of each."""
+
+    vectors: Vectors
+    centroids: np.ndarray  # (partitions, d) means of their members
+    partition: np.ndarray  # (n,)
+
+
+def nearest_centroids(
+    vectors: np.ndarray, rows: np.ndarray | None, centroids: np.ndarray, n_jobs: int | None
 ) -> np.ndarray:
-    """Nearest centroid of each vector, or of those in `rows`; by direction unless `l2`."""
+    """Return the nearest centroid, by direction, of each vector or of those in `rows`."""
     n = len(vectors) if rows is None else len(rows)
-    lengths = np.einsum("ij,ij->i", centroids, centroids)
-    if not l2:
-        centroids = centroids / np.sqrt(np.where(lengths > 0, lengths, 1))[:, None]
+    lengths = np.sqrt(np.einsum("ij,ij->i", centroids, centroids))
+    centroids = centroids / np.where(lengths > 0, lengths, 1)[:, None]
     out = np.empty(n, np.int32)
     with limit_blas(n_jobs):
         for start in range(0, n, _BLOCK):
@@ -37,34 +45,31 @@ def assign(
             products = block @ centroids.T  # (block, partitions)
 
             def work(span: tuple[int, int], products: np.ndarray = products, to: np.ndarray = out[part]) -> None:
-                kernels.nearest(products, lengths, l2, *span, to)
+                kernels.nearest(products, *span, to)
 
             pool.run(work, pool.blocks(len(block), n_jobs, smallest=1024), n_jobs)
     return out
 
 
-def k_means(
-    vectors: np.ndarray, n_partitions: int, l2: bool, rng: np.random.Generator, n_jobs: int | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Centroids (means of their members) and the partition of each vector.
+def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generator, n_jobs: int | None) -> Partitioned:
+    """Cluster vectors by k-means.
 
     Centroids are trained on a sample. A partition that loses all its members starts again at a vector of the largest.
     """
-    n = len(vectors)
+    n = len(vectors.rows)
     rows = np.sort(rng.permutation(n)[: _PER_PARTITION * n_partitions])
-    centroids = vectors[rng.choice(rows, n_partitions, replace=False)]
+    centroids = vectors.rows[rng.choice(rows, n_partitions, replace=False)]
     for _ in range(_ROUNDS):
-        partition = assign(vectors, rows, centroids, l2, n_jobs)
-        centroids, counts = _means(vectors, rows, partition, n_partitions)
+        partition = nearest_centroids(vectors.rows, rows, centroids, n_jobs)
+        centroids, counts = _means(vectors.rows, rows, partition, n_partitions)
         empty = np.flatnonzero(counts == 0)
         if len(empty):
             crowded = rows[partition == counts.argmax()]
             again = rng.choice(crowded, min(len(empty), len(crowded)), replace=False)
-            centroids[empty[: len(again)]] = vectors[again]
-    everything = np.arange(n)
-    partition = assign(vectors, None, centroids, l2, n_jobs)
-    means, counts = _means(vectors, everything, partition, n_partitions)
-    return np.where(counts[:, None] > 0, means, centroids), partition
+            centroids[empty[: len(again)]] = vectors.rows[again]
+    partition = nearest_centroids(vectors.rows, None, centroids, n_jobs)
+    means, counts = _means(vectors.rows, np.arange(n), partition, n_partitions)
+    return Partitioned(vectors, np.where(counts[:, None] > 0, means, centroids), partition)
 
 
 def _means(
@@ -74,47 +79,61 @@ def _means(
     return sums / np.maximum(counts, 1)[:, None].astype(np.float32), counts
 
 
-def needed_probes(
-    index: Index, centroids: np.ndarray, partition: np.ndarray, queries: np.ndarray | None, k: int, recall: float,
-    rng: np.random.Generator, n_jobs: int | None,
-) -> int:  # fmt: skip
-    """How many partitions hold `recall` of the true k nearest neighbours, over a sample of queries.
+def needed_effort(
+    parts: Partitioned, queries: np.ndarray | None, metric: str, k: int, recall: float, seed: int, n_jobs: int | None
+) -> tuple[int, float]:
+    """Measure how far a search must go to find `recall` of the true k nearest neighbours, over a sample of queries.
 
-    Without queries, two samples are made of the vectors, and the harder one counts: vectors with noise of their own
-    length, each one's own vector left out, as a point near one label; and sums of three vectors, as a point that has
+    Without queries, two samples are made from the vectors, and the harder one counts: vectors with noise of their own
+    length, each vector itself left out, like a point near one label; and sums of three vectors, like a point that has
     several labels of different topics.
+
+    Returns
+    -------
+    n_probe : int
+        Number of partitions to open, at most.
+    reach : float
+        Share of the best vector's score below which a centroid's score ends the search. The first sort of query needs
+        one or two partitions, the second many: this tells them apart, so that the first does not pay for the second.
     """
+    rng = np.random.default_rng(seed)
+    rows, squares = parts.vectors
     if queries is not None:
         queries = np.asarray(queries)
         if len(queries) > _SAMPLE:
             queries = queries[rng.choice(len(queries), _SAMPLE, replace=False)]
-        return _probes_for(index, centroids, partition, queries, None, k, recall, n_jobs)
-    own = rng.choice(len(index), min(len(index), _SAMPLE), replace=False)
-    noise = rng.standard_normal((len(own), index.width), np.float32)
-    noise *= np.sqrt(index._squares[own] / np.float32(index.width))[:, None]
-    mixed = index.vectors[rng.integers(0, len(index), (_SAMPLE, 3))].sum(axis=1)
-    return max(
-        _probes_for(index, centroids, partition, index.vectors[own] + noise, own, k, recall, n_jobs),
-        _probes_for(index, centroids, partition, mixed, None, k, recall, n_jobs),
+        return _effort_for(parts, checked(queries, "query", metric, rows.shape[1]), None, k, recall, n_jobs)
+    own = rng.choice(len(rows), min(len(rows), _SAMPLE), replace=False)
+    noise = rng.standard_normal((len(own), rows.shape[1]), np.float32)
+    noise *= np.sqrt(squares[own] / np.float32(rows.shape[1]))[:, None]
+    mixed = rows[rng.integers(0, len(rows), (_SAMPLE, 3))].sum(axis=1)
+    near, far = (
+        _effort_for(parts, checked(sample, "query", metric), left_out, k, recall, n_jobs)
+        for sample, left_out in ((rows[own] + noise, own), (mixed, None))
     )
+    return max(near[0], far[0]), min(near[1], far[1])
 
 
-def _probes_for(
-    index: Index, centroids: np.ndarray, partition: np.ndarray, queries: np.ndarray, own: np.ndarray | None, k: int,
-    recall: float, n_jobs: int | None,
-) -> int:  # fmt: skip
-    """`needed_probes` for these queries; the neighbour ``own[row]`` of a query does not count."""
-    rows, squares = index._prepared(queries, "query")
-    found, _ = exact_search(index, rows, squares, k if own is None else k + 1, n_jobs)
-    near = rows @ centroids.T  # (queries, partitions)
-    if index._l2:
-        near = 2 * near - np.einsum("ij,ij->i", centroids, centroids)
-    near = -near
-    at = np.take_along_axis(near, partition[found], axis=1)  # of the partition of each neighbour
+def _effort_for(
+    parts: Partitioned, queries: Vectors, own: np.ndarray | None, k: int, recall: float, n_jobs: int | None
+) -> tuple[int, float]:
+    """`needed_effort` for these queries; the neighbour ``own[row]`` of a query does not count."""
+    found, scores = exact_search(parts.vectors, queries, k if own is None else k + 1, n_jobs)
+    near = queries.rows @ parts.centroids.T  # (queries, partitions)
+    at = np.take_along_axis(near, parts.partition[found], axis=1)  # of the partition of each neighbour
     counted = found >= 0 if own is None else (found >= 0) & (found != own[:, None])
     if not counted.any():
-        return len(centroids)
-    near.sort(axis=1)
-    ranks = [np.searchsorted(row, there[use], "right") for row, there, use in zip(near, at, counted, strict=True)]
-    ordered = np.sort(np.concatenate(ranks))
-    return int(ordered[min(len(ordered), math.ceil(recall * len(ordered))) - 1])
+        return len(parts.centroids), -math.inf
+    ordered = np.sort(-near, axis=1)
+    ranks = [np.searchsorted(row, -there[use], "right") for row, there, use in zip(ordered, at, counted, strict=True)]
+    n_probe = int(_quantile(np.concatenate(ranks), recall))
+    rises = scores[:, 0] > 0  # a query without a positive score never ends early
+    if not counted[rises].any():
+        return n_probe, -math.inf
+    shares = (at[rises] / scores[rises, :1])[counted[rises]]
+    return n_probe, float(-_quantile(-shares, recall))
+
+
+def _quantile(values: np.ndarray, share: float) -> float:
+    """Return the smallest of the values that at least `share` of them do not exceed."""
+    return np.sort(values)[min(len(values), math.ceil(share * len(values))) - 1]

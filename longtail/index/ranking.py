@@ -1,4 +1,4 @@
-"""From what a search has found to a matrix of scores: found columns as they are, or the votes of found rows."""
+"""Turn search results into a matrix of scores: columns that were found, or the votes of rows that were found."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from scipy.sparse import csr_array
 
 from longtail.kernels.topk import csr_top_k_serial
 
-_BLOCK = 4096  # queries whose votes are held at once
+_BLOCK = 4096  # queries whose votes are in memory at once
 
 
 def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
-    """Ids and scores (n, k), the best first and -1 where there is none, as a sparse matrix in that order."""
+    """Return ids and scores (n, k), the best first and -1 for none, as a sparse matrix in that order."""
     there = ids >= 0
     indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
@@ -19,13 +19,13 @@ def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
 
 
 def top_k(scores: csr_array, k: int) -> csr_array:
-    """The k best of each row, the best first, ties by smaller column."""
+    """Return the k best entries of each row, the best first, ties by smaller column."""
     indptr, indices, data = csr_top_k_serial(scores.indptr, scores.indices, scores.data, k)
     return csr_array((data, indices, indptr), shape=scores.shape)
 
 
 def vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) -> csr_array:
-    """The columns of Y that the found rows vote for.
+    """Return the columns of Y with the most votes of the rows that were found.
 
     Parameters
     ----------

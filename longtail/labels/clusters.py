@@ -1,6 +1,6 @@
-"""Balanced clusters of labels: halved again and again by two-means on the sphere, until there are enough.
+"""Balanced clusters of labels: split in two again and again by spherical 2-means, until there are enough.
 
-What DECAF shortlists by (paper §3.1, Module I): many small clusters of equal size, the hierarchy itself forgotten.
+DECAF's shortlister uses them (paper §3.1, Module I): many small clusters of equal size, without the hierarchy.
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from longtail.kernels import cluster, gather, pool
 def balanced_clusters(
     vectors: csr_array, n_clusters: int, seed: int = 0, n_jobs: int | None = None, eps: float = 1e-4, max_iter: int = 50
 ) -> np.ndarray:
-    """Cut labels into clusters of equal size, but for one.
+    """Split labels into clusters of equal size, up to one label.
 
     Parameters
     ----------
     vectors : csr_array, (L, D)
-        Labels as vectors; only directions count.
+        One vector per label; only directions count.
     n_clusters : int
-        Taken down to a power of two. With no more labels than that, each is a cluster of its own.
+        Rounded down to a power of two. With no more labels than that, each label is a cluster.
     seed : int
+        Seed of the starting points.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
     eps : float
-        A halving stops when the mean similarity gains less.
+        A split ends when the mean similarity improves by less.
+    max_iter : int
+        Number of iterations of a split, at most.
 
     Returns
     -------
@@ -41,11 +46,10 @@ def balanced_clusters(
         if len(part) < 2:
             return [part]
         place = np.full(vectors.shape[1], -1, np.int32)
-        indptr, indices, data, norms, features = gather.gather_rows(
+        indptr, indices, data, squares, features = gather.gather_rows(
             vectors.indptr, vectors.indices, vectors.data, part, place
         )
-        square = np.maximum(norms - 1, 0)  # the kernel counts the bias feature of linear models
-        data *= np.repeat(1 / np.sqrt(np.maximum(square, 1e-12)), np.diff(indptr)).astype(np.float32)
+        data *= np.repeat(1 / np.sqrt(np.maximum(squares, 1e-12)), np.diff(indptr)).astype(np.float32)
         order = cluster.two_means(indptr, indices, data, len(features), eps, max_iter, seed + number)
         half = (len(part) + 1) // 2
         return [part[order[:half]], part[order[half:]]]
@@ -60,7 +64,7 @@ def balanced_clusters(
 
 
 def members(cluster_of: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Labels by cluster: (ptr (K + 1,), labels)."""
+    """Return the labels of each cluster as (ptr (K + 1,), labels)."""
     order = np.argsort(cluster_of, kind="stable").astype(np.int32)
     ptr = np.concatenate([[0], np.cumsum(np.bincount(cluster_of, minlength=n_clusters))]).astype(np.int32)
     return ptr, order

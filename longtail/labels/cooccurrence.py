@@ -1,7 +1,7 @@
-"""How much two labels belong together, from how often they are given together.
+"""Affinity of two labels, from how often they occur together.
 
-``affinity(Y, how)`` is the matrix U of GLaS (Guo et al., 2019, eq. 3): 1 on the diagonal, 0 for labels that never meet.
-It is as sparse as A = YᵀY and is never made dense; training asks for small blocks of it.
+``affinity(Y, how)`` is the matrix U of GLaS (Guo et al., 2019, eq. 3): 1 on the diagonal, 0 for labels that never
+occur together. It is as sparse as A = YᵀY and never dense; training uses small blocks of it.
 
 | how | U of labels i, j | from |
 |---|---|---|
@@ -22,13 +22,14 @@ HOWS = ("arithmetic", "geometric", "pmi", "jaccard")
 
 
 def affinity(Y: csr_array, how: str = "arithmetic") -> csr_array:
-    """Affinity of labels that co-occur.
+    """Return the affinity of labels that co-occur.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
-        Labels of points, ones.
+        Labels of points, all values 1.
     how : {"arithmetic", "geometric", "pmi", "jaccard"}
+        The formula: see this module.
 
     Returns
     -------

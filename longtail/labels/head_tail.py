@@ -6,25 +6,27 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.errors import SettingsError
+from longtail.sparse import label_counts
 
 
 def head(Y: csr_array, tau: float) -> np.ndarray:
-    """Which labels are head labels: the ⌊tau L⌋ most frequent ones, L being the labels that have points.
+    """Select the head labels: the ⌊tau L⌋ most frequent ones of the L labels that have points.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
+        Labels of points.
     tau : float
         Share of labels, above 0 and below 1.
 
     Returns
     -------
     bool array, (L,)
-        Equal counts go by smaller index.
+        True for head labels. Equal counts go by smaller index.
     """
     if not 0 < tau < 1:
         raise SettingsError(f"tau is {tau!r}; give the share of labels that are head labels, above 0 and below 1")
-    counts = np.bincount(Y.indices, minlength=Y.shape[1])
+    counts = label_counts(Y)
     n_seen = int(np.count_nonzero(counts))
     n_head = int(tau * n_seen)
     if n_head in (0, n_seen):
@@ -36,10 +38,3 @@ def head(Y: csr_array, tau: float) -> np.ndarray:
     found = np.zeros(Y.shape[1], bool)
     found[np.argsort(-counts, kind="stable")[:n_head]] = True
     return found
-
-
-def only(Y: csr_array, labels: np.ndarray) -> csr_array:
-    """Y with the entries of some labels (a mask) alone, in its own shape."""
-    keep = labels[Y.indices]
-    indptr = np.concatenate([[0], np.cumsum(keep)])[Y.indptr].astype(Y.indptr.dtype)
-    return csr_array((Y.data[keep], Y.indices[keep], indptr), shape=Y.shape)

@@ -1,1 +1,1 @@
-"""What linear models share: the label tree, the training of its nodes, and the search through it."""
+"""Shared by the linear models: the label tree, the training of its nodes, and the search through it."""

@@ -1,24 +1,30 @@
-"""Trained label trees, laid out for prediction: one set of flat arrays holds all trees and can be memory-mapped."""
+"""Trained label trees for prediction: one set of flat arrays for all trees, which can be memory-mapped."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.kernels import beam, pool, products
+from longtail.kernels import beam, check, pool, products
+from longtail.kernels.csr import Csr
 from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
+from longtail.sparse import from_top_k, frozen, frozen_csr
 from longtail.store.flat import FlatArrays
+from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
 
-SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # margin to log-odds, by the loss that made the margin
+_POINTERS = "i4 i8"
+SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
 @dataclass
 class Forest(FlatArrays):
-    """All trees of a model. ``*_at`` say where each tree begins in the arrays that hold all of them."""
+    """All trees of a model. The arrays ``*_at`` hold the start of each tree in the arrays of all trees."""
 
     ptr: np.ndarray  # (T, 2 D + 1) rows of the features in nodes and values: inner nodes, then labels
     nodes: np.ndarray
@@ -35,7 +41,7 @@ class Forest(FlatArrays):
 
     @classmethod
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
-        """Lay trained trees out side by side. Takes the weights, so as not to hold them twice."""
+        """Put trained trees into one forest. Empties `weights`, so that they are not in memory twice."""
         starts = np.concatenate([[0], np.cumsum([len(w.nodes) for w in weights])])
         rows = zip(trees, weights, starts[:-1], strict=True)
         ptr = np.stack([_rows(tree, w) + start for tree, w, start in rows])
@@ -54,30 +60,58 @@ class Forest(FlatArrays):
             label_at=_starts([len(t.labels) for t in trees]),
         )
 
+    @staticmethod
+    def array_rules() -> Rules:
+        """Declare what the arrays must be; D and L are the numbers of features and labels."""
+        starts = {f"{name}_at": pointers("T+1", f"{name}s", "i8") for name in ("node", "group", "level", "label")}
+        arrays = {
+            "ptr": Array(_POINTERS, "T 2*D+1", least=0),
+            "nodes": Array("u2 i4", "entries", least=0),
+            "values": floats("entries", "i1 f4"),
+            "scale": floats("nodes"),
+            "bias": floats("nodes"),
+            "child_ptr": Array("i4", "groups", least=0),
+            "level_ptr": Array("i4", "levels", least=0),
+            "labels": indices("labels", below="L"),
+        }
+        return Rules(arrays | starts, (Relation(_are_trees, "of the label trees do not fit together"),))
+
     @cached_property
     def trees(self) -> beam.Trees:
-        """The arrays as the search takes them, with some more that are made rather than kept."""
+        """The arrays that the search takes: those stored, and the dense copies of long rows."""
         n_trees = len(self.ptr)
-        inner = self.level_ptr[self.level_at[1:] - 2]  # nodes of each tree that are no labels
-        full_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64)
+        first_label = self.level_ptr[self.level_at[1:] - 2]  # of each tree
+        dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64)
         size = 0
         for t in range(n_trees):
             n_nodes = int(self.node_at[t + 1] - self.node_at[t])
-            size = products.place_full_rows(self.ptr[t], inner[t], n_nodes, size, full_at[t])
-        full = np.zeros(size, self.values.dtype)
+            size = products.place_dense_rows(self.ptr[t], first_label[t], n_nodes, size, dense_at[t])
+        dense = np.zeros(size, self.values.dtype)
         for t in range(n_trees):
-            products.fill_full_rows(self.ptr[t], self.nodes, self.values, inner[t], full_at[t], full)
+            products.fill_dense_rows(self.ptr[t], self.nodes, self.values, first_label[t], dense_at[t], dense)
         return beam.Trees(
-            self.ptr, self.nodes, self.values, full_at.astype(np.int32 if size < 2**31 else np.int64), full,
-            self.scale, self.bias, self.child_ptr, self.level_ptr, self.labels, self.node_at, self.group_at,
-            self.level_at, self.label_at, self._node_of(),
-        )  # fmt: skip
+            ptr=self.ptr,
+            nodes=self.nodes,
+            values=self.values,
+            dense_at=dense_at.astype(np.int32 if size < 2**31 else np.int64),
+            dense=dense,
+            steps=self.scale,
+            bias=self.bias,
+            child_ptr=self.child_ptr,
+            level_ptr=self.level_ptr,
+            labels=self.labels,
+            node_at=self.node_at,
+            group_at=self.group_at,
+            level_at=self.level_at,
+            label_at=self.label_at,
+        )
 
-    def _node_of(self) -> np.ndarray:
-        """The node of each label in each tree, (T, L); -1 where a tree has no such label."""
+    @cached_property
+    def node_of(self) -> np.ndarray | None:
+        """The node of each label in each tree, (T, L), -1 where a tree does not have the label; None for one tree."""
         n_trees = len(self.ptr)
-        if n_trees == 1:  # not asked for
-            return np.empty((1, 0), np.int32)
+        if n_trees == 1:
+            return None
         nodes = np.full((n_trees, int(self.labels.max(initial=-1)) + 1), -1, np.int32)
         for t in range(n_trees):
             labels = self.labels[self.label_at[t] : self.label_at[t + 1]]
@@ -85,7 +119,7 @@ class Forest(FlatArrays):
         return nodes
 
     def _most_candidates(self, width: int) -> int:
-        """The most candidates a point can have over all trees with a beam of `width`."""
+        """Return the largest number of candidates of a point over all trees with a beam of `width`."""
         total = 0
         for t in range(len(self.ptr)):
             sizes = np.diff(self.child_ptr[self.group_at[t] : self.group_at[t + 1]])
@@ -97,74 +131,102 @@ class Forest(FlatArrays):
             total += most
         return total
 
-    def _buffers(self, n_labels: int, width: int) -> tuple[np.ndarray, ...]:
-        """Scratch of this thread, kept between calls: a single point must not pay for fresh pages."""
+    def _buffers(self, n_labels: int, width: int) -> beam.Scratch:
+        """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
         key = (n_labels, width)
         if getattr(self._scratch, "key", None) != key:
             candidates = self._most_candidates(width)
             nodes = int(np.diff(self.node_at).max())
             self._scratch.key = key
-            self._scratch.buffers = (
-                np.empty((len(self.ptr), nodes), np.float32),
-                np.empty(candidates, np.int32),
-                np.empty(candidates, np.float64),
-                np.zeros(n_labels, np.bool_),
+            self._scratch.buffers = beam.Scratch(
+                margins=np.empty((len(self.ptr), nodes), np.float32),
+                found=np.empty(candidates, np.int32),
+                chances=np.empty(candidates, np.float64),
+                met=np.zeros(n_labels, np.bool_),
             )
+            self._scratch.ptr = np.zeros(2, np.int64)
+            self._scratch.frozen_ptr = frozen(self._scratch.ptr)
         return self._scratch.buffers
 
     def search(
-        self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
-        n_labels: int, k: int, width: int, slope: float, unit: bool,
-        labels: np.ndarray, scores: np.ndarray, counts: np.ndarray,
-    ) -> None:  # fmt: skip
-        """Best labels of rows first..last: into labels and scores (rows, k), and into counts how many of them count."""
-        beam.search(
-            x_ptr, x_idx, x_val, first, last, self.trees, width, np.float32(slope), unit, k,
-            *self._buffers(n_labels, width), labels, scores, counts,
-        )  # fmt: skip
+        self, rows: Csr, block: tuple[int, int], n_labels: int, options: beam.Options, results: beam.Results
+    ) -> None:
+        """Find the best labels of a block of rows; the first of them is row 0 of `results`."""
+        scratch = self._buffers(n_labels, options.width)
+        beam.search_trees(rows, *block, self.trees, self.node_of, options, scratch, results)
 
     def search_point(
-        self, x_idx: np.ndarray, x_val: np.ndarray, n_labels: int, k: int, width: int, slope: float, unit: bool
+        self, features: np.ndarray, values: np.ndarray, n_labels: int, options: beam.Options
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Best labels of one point, or None where it has a feature out of range or a value that is no number."""
-        labels, scores = np.empty((1, k), np.int32), np.empty((1, k), np.float32)
-        count = beam.search_point(
-            x_idx, x_val, self.ptr.shape[1] // 2, self.trees, width, np.float32(slope), unit, k,
-            *self._buffers(n_labels, width), labels, scores,
-        )  # fmt: skip
-        return None if count < 0 else (labels[0, :count], scores[0, :count])
+        """Find the best labels of one point; None if it has a feature out of range or a value that is not finite."""
+        results = empty_results(1, options.k)
+        scratch = self._buffers(n_labels, options.width)
+        self._scratch.ptr[1] = len(features)
+        rows = Csr(self._scratch.frozen_ptr, frozen(features), frozen(values))
+        beam.search_trees(rows, 0, 1, self.trees, self.node_of, options, scratch, results)
+        count = results.counts[0]
+        return None if count < 0 else (results.labels[0, :count], results.scores[0, :count])
 
-    def predict(
-        self, X: csr_array, n_labels: int, k: int, width: int, slope: float, unit: bool, n_jobs: int | None
-    ) -> csr_array:
-        """Best labels of every row as CSR."""
-        n = X.shape[0]
-        labels, scores, counts = np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int32)
+    def predict(self, X: csr_array, n_labels: int, options: beam.Options, n_jobs: int | None) -> csr_array:
+        """Find the best labels of every row, as CSR."""
+        n, k = X.shape[0], options.k
+        X = frozen_csr(X)
+        rows = Csr(X.indptr, X.indices, X.data)
+        results = empty_results(n, k)
 
         def work(block: tuple[int, int]) -> None:
-            out = (part[slice(*block)] for part in (labels, scores, counts))
-            self.search(X.indptr, X.indices, X.data, *block, n_labels, k, width, slope, unit, *out)
+            self.search(rows, block, n_labels, options, beam.Results(*(part[slice(*block)] for part in results)))
 
         pool.spread(work, n, n_jobs)
-        indptr = np.zeros(n + 1, np.int32 if n * k < 2**31 else np.int64)
-        np.cumsum(counts, out=indptr[1:])
-        if indptr[-1] == n * k:
-            return csr_array((scores.ravel(), labels.ravel(), indptr), shape=(n, n_labels))
-        filled = np.arange(k) < counts[:, None]
-        scores = scores[filled]  # one after the other, so that only one of them is there twice
-        labels = labels[filled]
-        return csr_array((scores, labels, indptr), shape=(n, n_labels))
+        labels, scores, counts = results
+        full = int(counts.sum()) == n * k
+        return from_top_k(labels, scores, None if full else counts, n_labels)
+
+
+def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+    """Return whether levels, children and rows of every tree fit together."""
+    a = SimpleNamespace(**{name: frozen(array) for name, array in arrays.items()})
+    ends = 0
+    for t in range(sizes["T"]):
+        levels = a.level_ptr[a.level_at[t] : a.level_at[t + 1]].astype(np.int64)
+        children = a.child_ptr[a.group_at[t] : a.group_at[t + 1]].astype(np.int64)
+        labels = a.labels[a.label_at[t] : a.label_at[t + 1]]
+        n_nodes = a.node_at[t + 1] - a.node_at[t]
+        if len(levels) < 2 or levels[0] != 0 or (np.diff(levels) <= 0).any() or levels[-1] != n_nodes:
+            return False
+        if len(children) != levels[-2] + 2 or children[0] != 0 or (np.diff(children) < 0).any():
+            return False
+        # Node n is group n + 1, whose children are on the next level.
+        if (children[1 + levels[:-1]] != levels[1:]).any() or len(labels) != levels[-1] - levels[-2]:
+            return False
+        if np.bincount(labels).max(initial=0) > 1:
+            return False
+        if a.ptr[t, 0] < ends or not check.rows_hold_nodes(a.ptr[t], a.nodes, levels[-2], n_nodes):
+            return False
+        ends = a.ptr[t, -1]
+    return sizes["T"] > 0
+
+
+def empty_results(n: int, k: int) -> beam.Results:
+    """Return room for the k best labels of n points."""
+    return beam.Results(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int32))
+
+
+@lru_cache(maxsize=64)  # a single point must not wait for it
+def search_options(width: int, loss: str, unit: bool, k: int) -> beam.Options:
+    """Return the options of a search, with types that are always the same to the compiler."""
+    return beam.Options(int(width), np.float32(SLOPES[loss]), bool(unit), int(k))
 
 
 def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
-    """Where the rows of each feature begin, that of inner nodes and that of labels, (2 D + 1,)."""
+    """Return the starts of the two rows of each feature, inner nodes and labels, (2 D + 1,)."""
     ptr = np.empty(2 * len(weights.ptr) - 1, np.int64)
     products.split_rows(weights.ptr, weights.nodes, tree.level_ptr[-2], ptr)
     return ptr
 
 
 def _take(weights: list[TreeWeights], name: str) -> np.ndarray:
-    """One array of all trees, which do not have it any more."""
+    """Return one array of all trees, and remove it from them."""
     parts = [getattr(w, name) for w in weights]
     for w in weights:
         setattr(w, name, np.empty(0, parts[0].dtype))

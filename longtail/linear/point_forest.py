@@ -1,17 +1,25 @@
-"""Forests of trees that part points (FastXML's): growing them in parallel, and flat arrays that hold all of them."""
+"""Forests of trees that split points (FastXML): grown in parallel, stored in one set of flat arrays."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
 from longtail.engine import memory
+from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels import gather, partition, point_tree, pool
-from longtail.linear.tree import label_vectors
+from longtail.kernels.beam import Results
+from longtail.kernels.csr import Csr
+from longtail.linear.forest import empty_results
+from longtail.linear.tree import mean_label_vectors
+from longtail.sparse import from_top_k, frozen, frozen_csr, labelled_rows
 from longtail.store.flat import FlatArrays
+from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
 
 
 @dataclass(frozen=True)
@@ -22,22 +30,25 @@ class GrowSettings:
     ----------
     n_trees : int
     max_leaf : int
-        Nodes of at most so many points are leaves.
+        Number of points in a leaf, at most.
     labels_per_leaf : int
-        Labels that a leaf keeps, at most.
+        Number of labels that a leaf keeps, at most.
     cost : float
         C, the weight of the logistic loss of the separators against their L1 norm.
+    steps : Steps
+        Where finished trees are kept, so that an interrupted training goes on.
     """
 
     n_trees: int = 50
     max_leaf: int = 10
     labels_per_leaf: int = 100
     cost: float = 2.0
+    steps: Steps = NO_STEPS
 
 
 @dataclass
 class PointForest(FlatArrays):
-    """All trees of a model, side by side. Children and leaves are numbered through all trees."""
+    """All trees of a model. Children and leaves are numbered consecutively over all trees."""
 
     roots: np.ndarray  # (T,) the first node of each tree
     child: np.ndarray  # (nodes,) the first of a node's two children, or -1 - its leaf
@@ -54,40 +65,58 @@ class PointForest(FlatArrays):
 
     @classmethod
     def grow(
-        cls, X: csr_array, Y: csr_array, weights: np.ndarray, settings: GrowSettings, n_jobs: int | None, seed: int,
+        cls,
+        X: csr_array,
+        Y: csr_array,
+        weights: np.ndarray,
+        settings: GrowSettings,
+        n_jobs: int | None,
+        seed: int,
         centroids: csr_array | None = None,
-    ) -> PointForest:  # fmt: skip
+    ) -> PointForest:
         """Grow all trees.
 
         Parameters
         ----------
         X, Y : csr_array, (N, D) and (N, L)
-            Points without labels have nothing to say and are left out.
+            Points without labels are left out.
         weights : array, (L,)
-            The worth of each label in partitions and leaves, above 0 and at most 1.
+            Weight of each label in partitions and leaves, above 0 and at most 1.
+        settings : GrowSettings
+            How trees are grown.
+        n_jobs : int, optional
+            Number of threads; all cores by default.
+        seed : int
+            Seed of the trees.
         centroids : csr_array, (L, D), optional
             Label centroids for re-ranking.
         """
-        points = np.flatnonzero(np.diff(Y.indptr)).astype(np.int32)
+        points = labelled_rows(Y).astype(np.int32)
         most_labels = len(np.unique(Y.indices))
-        discounts = (1 / np.log2(np.arange(2, most_labels + 2))).astype(np.float32)  # place 1, 2, ...
+        discounts = (1 / np.log2(np.arange(2, most_labels + 2))).astype(np.float32)  # ranks 1, 2, ...
         weights = weights.astype(np.float32)
-        ideal = partition.ideal_gains(Y.indptr, discounts)
         threads = min(pool.cores(n_jobs), settings.n_trees)
         memory.require(
             threads * (16.0 * X.nnz + 60.0 * X.shape[0] + 12.0 * Y.shape[1] + 24.0 * X.shape[1] + 4.0 * Y.nnz)
             + settings.n_trees * (6.0 * Y.nnz + 20.0 * X.shape[0]),
             "Growing trees",
-            "Lower n_jobs (each thread holds the points twice) or n_trees, or use fewer points.",
+            "Lower n_jobs (each thread needs the points twice) or n_trees, or use fewer points.",
         )
 
+        matrices = _csr(X), _csr(Y)
+        gains = partition.LabelGains(weights, partition.ideal_gains(Y.indptr, discounts), discounts)
+        growth = point_tree.Growth(settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost))
+
         def work(tree: int) -> tuple[np.ndarray, ...]:
-            grown = point_tree.grow(
-                X.indptr, X.indices, X.data, Y.indptr, Y.indices, weights, ideal, discounts, points.copy(),
-                X.shape[1], settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost), int(seeds[tree]),
-            )  # fmt: skip
+            seed = int(seeds[tree])
+
+            def grow_tree() -> dict[str, np.ndarray]:
+                grown = point_tree.grow_point_tree(*matrices, gains, points.copy(), X.shape[1], growth, seed)
+                return {f"{i}": array for i, array in enumerate(grown)}
+
+            arrays = settings.steps.arrays(f"tree-{tree + 1}", grow_tree)
             done(1 / settings.n_trees)
-            return grown
+            return tuple(arrays[f"{i}"] for i in range(len(arrays)))
 
         seeds = np.random.default_rng(seed).integers(1 << 31, size=settings.n_trees)
         with progress.stage("growing trees") as done:
@@ -108,76 +137,110 @@ class PointForest(FlatArrays):
         else:
             tail = centroids.indptr.astype(np.int64), centroids.indices.astype(np.int32), centroids.data
         return cls(
-            roots=roots[:-1].astype(np.int32), child=np.concatenate(numbered).astype(np.int32), ptr=_chain(ptr),
-            features=np.concatenate(features), values=np.concatenate(values), bias=np.concatenate(bias),
-            leaf_ptr=_chain(leaf_ptr), labels=np.concatenate(labels), shares=np.concatenate(shares),
-            tail_ptr=tail[0], tail_idx=tail[1], tail_val=tail[2],
-        )  # fmt: skip
+            roots=roots[:-1].astype(np.int32),
+            child=np.concatenate(numbered).astype(np.int32),
+            ptr=_chain(ptr),
+            features=np.concatenate(features),
+            values=np.concatenate(values),
+            bias=np.concatenate(bias),
+            leaf_ptr=_chain(leaf_ptr),
+            labels=np.concatenate(labels),
+            shares=np.concatenate(shares),
+            tail_ptr=tail[0],
+            tail_idx=tail[1],
+            tail_val=tail[2],
+        )
 
-    def _buffers(self, n_features: int, n_labels: int) -> tuple[np.ndarray, ...]:
-        """Scratch of this thread, kept between calls: a single point must not pay for fresh pages."""
+    @staticmethod
+    def array_rules(centroids: bool) -> Rules:
+        """Declare what the arrays must be; D and L are the numbers of features and labels."""
+        arrays = {
+            "roots": indices("T", below="nodes"),
+            "child": Array("i4", "nodes"),
+            "ptr": pointers("nodes+1", into="entries", dtypes="i8"),
+            "features": indices("entries", below="D"),
+            "values": floats("entries"),
+            "bias": floats("nodes"),
+            "leaf_ptr": pointers("leaves+1", into="leaf_entries", dtypes="i8"),
+            "labels": indices("leaf_entries", below="L"),
+            "shares": floats("leaf_entries", above=0),  # a sum of 0 marks a label that was not met yet
+            "tail_ptr": pointers("L+1" if centroids else "1", into="tail_entries", dtypes="i8"),
+            "tail_idx": indices("tail_entries", below="D"),
+            "tail_val": floats("tail_entries"),
+        }
+        return Rules(arrays, (Relation(_lead_to_leaves, "of the trees do not fit together"),))
+
+    @cached_property
+    def trees(self) -> point_tree.PointTrees:
+        """The arrays as the kernel takes them."""
+        return point_tree.PointTrees(**self.arrays())
+
+    def _buffers(self, n_features: int, n_labels: int) -> point_tree.LeafScratch:
+        """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
         if getattr(self._scratch, "buffers", None) is None:
             most = min(n_labels, len(self.roots) * int(np.diff(self.leaf_ptr).max()))
-            self._scratch.buffers = (
-                np.zeros(n_features, np.float32), np.zeros(n_labels, np.float64),
-                np.empty(most, np.int32), np.empty(most, np.float64),
-            )  # fmt: skip
+            self._scratch.buffers = point_tree.LeafScratch(
+                dense=np.zeros(n_features, np.float32),
+                total=np.zeros(n_labels, np.float64),
+                items=np.empty(most, np.int32),
+                scores=np.empty(most, np.float64),
+            )
         return self._scratch.buffers
 
-    def search(
-        self, x_ptr: np.ndarray, x_idx: np.ndarray, x_val: np.ndarray, first: int, last: int,
-        shape: tuple[int, int], k: int, alpha: float, gamma: float, factor: float, unit: bool,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        """Best labels of rows first..last: labels and scores (rows, k) and how many of them count.
-
-        shape : features and labels of the model. The rest as :func:`longtail.kernels.point_tree.rank` has it.
-        """
-        labels = np.empty((last - first, k), np.int32)
-        scores = np.empty((last - first, k), np.float32)
-        counts = np.empty(last - first, np.int32)
-        point_tree.rank(
-            x_ptr, x_idx, x_val, first, last, *self.arrays().values(), alpha, gamma, np.float32(factor), unit, k,
-            *self._buffers(*shape), labels, scores, counts,
-        )  # fmt: skip
-        return labels, scores, counts
+    def search_point(
+        self, features: np.ndarray, values: np.ndarray, shape: tuple[int, int], k: int, scoring: point_tree.LeafScoring
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the best labels of one point; `shape` are the numbers of features and labels of the model."""
+        results = empty_results(1, k)
+        ptr = frozen(np.array([0, len(features)], np.int64))
+        rows = Csr(ptr, frozen(features), frozen(values))
+        point_tree.rank_by_leaves(rows, 0, 1, self.trees, scoring, self._buffers(*shape), results)
+        return results.labels[0, : results.counts[0]], results.scores[0, : results.counts[0]]
 
     def predict(
-        self, X: csr_array, n_labels: int, k: int, alpha: float, gamma: float, factor: float, unit: bool,
-        n_jobs: int | None,
-    ) -> csr_array:  # fmt: skip
-        """Best labels of every row as CSR."""
-        n = X.shape[0]
-        jobs = 1 if n < 64 else n_jobs
-        shape = X.shape[1], n_labels
+        self, X: csr_array, n_labels: int, k: int, scoring: point_tree.LeafScoring, n_jobs: int | None
+    ) -> csr_array:
+        """Find the best labels of every row, as CSR."""
+        rows, shape = _csr(X), (X.shape[1], n_labels)
+        results = empty_results(X.shape[0], k)
 
-        def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return self.search(X.indptr, X.indices, X.data, *block, shape, k, alpha, gamma, factor, unit)
+        def work(block: tuple[int, int]) -> None:
+            part = Results(*(array[slice(*block)] for array in results))
+            point_tree.rank_by_leaves(rows, *block, self.trees, scoring, self._buffers(*shape), part)
 
-        parts = pool.run(work, pool.blocks(n, jobs) or [(0, 0)], jobs)
-        labels, scores, counts = (np.concatenate(side) for side in zip(*parts, strict=True))
-        indptr = np.zeros(n + 1, np.int32 if n * k < 2**31 else np.int64)
-        np.cumsum(counts, out=indptr[1:])
-        filled = np.arange(k) < counts[:, None]
-        return csr_array((scores[filled], labels[filled], indptr), shape=(n, n_labels))
+        pool.spread(work, X.shape[0], n_jobs)
+        return from_top_k(*results, n_labels)
+
+
+def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+    """Return whether every node leads to two further nodes that come after it, or to a leaf."""
+    child = arrays["child"].astype(np.int64)
+    inner = child >= 0
+    forward = (child > np.arange(len(child))) & (child + 1 < len(child))
+    return bool(np.where(inner, forward, -1 - child < sizes["leaves"]).all()) and sizes["T"] > 0
+
+
+def _csr(X: csr_array) -> Csr:
+    """Return the arrays of a matrix, of the types that kernels are compiled for."""
+    X = frozen_csr(X)
+    return Csr(X.indptr, X.indices, X.data)
 
 
 def centroids(X: csr_array, Y: csr_array, width: int, n_jobs: int | None) -> csr_array:
-    """The mean of each label's points, cut to its `width` strongest features: (L, D)."""
-    vectors = label_vectors(X, Y, width, n_jobs)
+    """Return the mean of each label's points, reduced to its `width` strongest features: (L, D)."""
+    vectors = mean_label_vectors(X, Y, width, n_jobs)
     point_ptr, points = gather.invert(Y.indptr, Y.indices, Y.shape[1])
+    matrices = _csr(X), _csr(vectors)
 
     def work(block: tuple[int, int]) -> np.ndarray:
-        return point_tree.mean_products(
-            point_ptr, points, X.indptr, X.indices, X.data, vectors.indptr, vectors.indices, vectors.data, *block,
-            X.shape[1],
-        )  # fmt: skip
+        return point_tree.mean_products(point_ptr, points, *matrices, *block, X.shape[1])
 
-    # Along its own direction a mean is as long as the mean of its points' products with that direction.
+    # The length of a mean is the mean of its points' products with the unit vector of its direction.
     lengths = np.concatenate(pool.run(work, pool.blocks(Y.shape[1], n_jobs, smallest=64), n_jobs))
     data = vectors.data * np.repeat(lengths, np.diff(vectors.indptr))
     return csr_array((data, vectors.indices, vectors.indptr), shape=vectors.shape)
 
 
 def _chain(starts: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Row starts of parts laid end to end."""
+    """Return the row starts of parts in sequence."""
     return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in starts]))]).astype(np.int64)

@@ -1,24 +1,29 @@
-"""Training the nodes of label trees. Every group of siblings is a small problem of its own; threads take them in turn.
+"""Train the nodes of label trees. Every group of siblings is a separate small problem; threads take them in turn.
 
-A child learns to tell its points from those of its siblings: positives are the points with a label under the child,
-negatives the other points of the parent. Only the features of the parent's points take part.
+The classifier of a child separates its points from those of its siblings: positives are the points with a label under
+the child, negatives the other points of the parent. Only the features of the parent's points are used.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
 from longtail.engine import memory
+from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels import gather, pool, solve
 from longtail.linear.tree import LabelTree
+from longtail.sparse import Arrays, with_prefix, without_prefix
 
-ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its chance is 1 under any loss
+ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
+_BATCH_WORK = 3e10  # of the nodes that one thread trains between two checkpoints: about a minute
+_N_ARRAYS = 5  # of the pruned weights of some nodes
 
 
 @dataclass(frozen=True)
@@ -29,17 +34,17 @@ class SolverSettings:
     ----------
     loss : {"squared_hinge", "logistic"}
     costs : tuple of float
-        C, the weight of the loss against the regulariser: one, or several, ascending, to have a solution for each.
+        C, the weight of the loss against the regulariser: one, or several in ascending order, solved one by one.
     tolerance : float
         Stop when no dual gradient is larger.
     rounds : int
-        Full passes over a node's points, at most.
+        Number of full passes over the points of a node, at most.
     effort : float
-        How many visits, as a share of its points, a problem may spend on refining between two full passes.
+        Number of visits, as a share of its points, that a problem may spend on refining between two full passes.
     threshold : float
         Weights of smaller magnitude are dropped.
     dtype : {"int8", "float32"}
-        How the others are kept: as whole steps of a scale of their node's own, or as they are.
+        Type of the stored weights: int8 with one scale per node, or float32.
     """
 
     loss: str = "squared_hinge"
@@ -53,16 +58,16 @@ class SolverSettings:
 
 @dataclass
 class TreeWeights:
-    """Weights of one tree, feature by feature: nodes in ascending order beside their weights."""
+    """Weights of one tree by feature: nodes in ascending order and their weights."""
 
     ptr: np.ndarray  # (D + 1,)
     nodes: np.ndarray  # (nnz,)
     values: np.ndarray  # (nnz,) int8 or float32
-    scale: np.ndarray  # (n_nodes,) what a value of 1 weighs
+    scale: np.ndarray  # (n_nodes,) the weight of a value of 1
     bias: np.ndarray  # (n_nodes,)
 
 
-_Solved = tuple[int, tuple[np.ndarray, ...]]  # the first of some neighbouring nodes, and what prune gives of them
+_Solved = tuple[int, tuple[np.ndarray, ...]]  # the first of some neighbouring nodes, and their pruned weights
 
 
 @dataclass(frozen=True)
@@ -76,16 +81,21 @@ class _Task:
     work: float
 
 
-def train(
+def train_nodes(
     trees: list[LabelTree],
     X: csr_array,
     Y: csr_array,
     settings: SolverSettings,
     n_jobs: int | None = None,
     seed: int = 0,
+    steps: Steps = NO_STEPS,
 ) -> list[list[TreeWeights]]:
-    """Train all nodes of all trees: for each cost, the weights of each tree."""
+    """Train all nodes of all trees. Return, for each cost, the weights of each tree.
+
+    `steps` keeps finished trees, and batches of nodes of a large tree.
+    """
     scratch = threading.local()
+    total = 1.0  # work of all tasks of a tree
 
     def work(task: _Task) -> list[list[_Solved]]:
         if not hasattr(scratch, "place"):
@@ -95,24 +105,79 @@ def train(
         done(task.work / total / len(trees))
         return found
 
+    def train(number: int, tree: LabelTree) -> Arrays:
+        """Return the weights of one tree for all costs."""
+        nonlocal total
+        tasks = _tasks(tree, X, Y, pool.cores(n_jobs))
+        tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads finish together
+        total = sum(task.work for task in tasks) or 1.0
+        if not number:  # the other trees are similar, and an error after an hour would be late
+            _require_memory(tasks, X, settings, n_jobs)
+        solved: list[list[list[_Solved]]] = []
+        batches = _batches(tasks, pool.cores(n_jobs), steps)
+        for batch, some in enumerate(batches):
+            if len(batches) == 1:
+                solved += pool.run(work, some, n_jobs)
+                continue
+            kept = steps.inside(f"tree-{number + 1}")
+            arrays = kept.arrays(f"nodes-{batch + 1}", lambda some=some: _packed(pool.run(work, some, n_jobs)))  # type: ignore[misc]
+            solved.append([_unpacked(without_prefix(f"{c}.", arrays)) for c in range(len(settings.costs))])
+        del tasks, batches
+        found: Arrays = {}
+        for c in range(len(settings.costs)):
+            parts = [part for task in solved for part in task[c]]
+            found |= with_prefix(f"{c}.", vars(_assemble(tree, parts, X.shape[1], settings.dtype)))
+        return found
+
     weights: list[list[TreeWeights]] = [[] for _ in settings.costs]
     with progress.stage("training nodes") as done:
-        for tree in trees:  # one after another: only one tree's points and loose parts are held
-            tasks = _tasks(tree, X, Y, pool.cores(n_jobs))
-            tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads end together
-            total = sum(task.work for task in tasks) or 1.0
-            if not weights[0]:  # the other trees are much alike, and nobody wants to hear it after an hour
-                _require_memory(tasks, X, settings, n_jobs)
-            solved = pool.run(work, tasks, n_jobs)
+        for number, tree in enumerate(trees):  # one after another: only the points and parts of one tree are in memory
+            found = steps.arrays(f"tree-{number + 1}", partial(train, number, tree))
             for c, of_cost in enumerate(weights):
-                parts = [part for found in solved for part in found[c]]
-                of_cost.append(_assemble(tree, parts, X.shape[1], settings.dtype))
-            del tasks, solved, parts  # before the next tree makes its own
+                of_cost.append(TreeWeights(**without_prefix(f"{c}.", found)))
     return weights
 
 
+def _batches(tasks: list[_Task], threads: int, steps: Steps) -> list[list[_Task]]:
+    """Cut tasks into batches of about a minute each, the results of which a checkpoint keeps."""
+    if steps.folder is None:
+        return [tasks]
+    most = _BATCH_WORK * threads
+    batches: list[list[_Task]] = [[]]
+    size = 0.0
+    for task in tasks:
+        if size + task.work > most and batches[-1]:
+            batches.append([])
+            size = 0.0
+        batches[-1].append(task)
+        size += task.work
+    return batches
+
+
+def _packed(solved: list[list[list[_Solved]]]) -> Arrays:
+    """Return what tasks have found, by cost, as a few long arrays."""
+    arrays: Arrays = {}
+    for c in range(len(solved[0]) if solved else 0):
+        parts = [part for found in solved for part in found[c]]
+        arrays[f"{c}.first"] = np.array([first for first, _ in parts], np.int64)
+        for i in range(_N_ARRAYS):
+            arrays[f"{c}.size{i}"] = np.array([len(kept[i]) for _, kept in parts], np.int64)
+            arrays[f"{c}.part{i}"] = np.concatenate([kept[i] for _, kept in parts])
+    return arrays
+
+
+def _unpacked(arrays: Arrays) -> list[_Solved]:
+    """Return the weights of neighbouring nodes that :func:`_packed` joined."""
+    if not arrays:
+        return []
+    columns = [
+        np.split(arrays[f"part{i}"], np.cumsum(arrays[f"size{i}"])[:-1].astype(np.int64)) for i in range(_N_ARRAYS)
+    ]
+    return [(int(first), tuple(kept)) for first, *kept in zip(arrays["first"], *columns, strict=True)]
+
+
 def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_Task]:
-    """Groups with more than one child, the large ones cut into several tasks."""
+    """Return one task per group with more than one child, and several for a large group."""
     leaf = np.full(Y.shape[1], -1, np.int32)
     leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
     row_ptr, nodes = gather.lift(Y.indptr, Y.indices, leaf, len(tree.labels))
@@ -134,7 +199,7 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
             points = group_points[group_ptr[g] : group_ptr[g + 1]]
             load = float(lengths[points].sum() + len(points))
             step = last - first
-            if load * step > 1e7:  # about a fiftieth of a second: worth sharing out among threads
+            if load * step > 1e7:  # about a fiftieth of a second: worth sharing among threads
                 step = max(solve.LANES, -(-step // (2 * threads) // solve.LANES) * solve.LANES)
             tasks += [
                 _Task(points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a))
@@ -153,7 +218,7 @@ def _require_memory(tasks: list[_Task], X: csr_array, settings: SolverSettings, 
 
 
 def _task_bytes(task: _Task, X: csr_array, n_costs: int) -> float:
-    """What a thread holds at once: the group's points, their signs and duals, and eight columns of weights a cost."""
+    """Estimate the memory of one thread: points of the group, signs and duals, eight columns of weights per cost."""
     n = len(task.points)
     nnz = task.work / (task.last - task.first)
     features = min(X.shape[1], nnz)
@@ -164,8 +229,10 @@ def _task_bytes(task: _Task, X: csr_array, n_costs: int) -> float:
 def _solve(
     task: _Task, X: csr_array, settings: SolverSettings, seed: int, place: np.ndarray, where: np.ndarray
 ) -> list[list[_Solved]]:
-    """What each cost gives for the children of a task."""
-    indptr, indices, data, norms, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
+    """Solve the problems of the children of a task for each cost."""
+    indptr, indices, data, squares, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
+    points = solve.SolverRows(indptr, indices, data, squares + np.float32(1))  # 1 for the bias
+    limits = solve.Limits(float(settings.tolerance), int(settings.rounds), float(settings.effort))
     where[task.points] = np.arange(len(task.points), dtype=np.int32)
     lanes = 2 if task.last - task.first <= 2 else solve.LANES
     signs = np.empty((len(task.points), lanes), np.float32)
@@ -174,10 +241,7 @@ def _solve(
     for first in range(task.first, task.last, lanes):
         last = min(first + lanes, task.last)
         gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
-        solved = _SOLVERS[settings.loss](
-            indptr, indices, data, norms, signs, costs, settings.tolerance, settings.rounds, settings.effort,
-            seed + first,
-        )  # fmt: skip
+        solved = _SOLVERS[settings.loss](points, signs, costs, limits, seed + first)
         for of_cost, weights in zip(found, solved, strict=True):
             kept = gather.prune(weights, features, last - first, settings.threshold, np.empty(0, settings.dtype))
             of_cost.append((task.offset + first, kept))

@@ -1,8 +1,8 @@
-"""The label tree: labels grouped by the features of their points, group by group, down to the labels themselves.
+"""The label tree: labels clustered by the mean features of their points, level by level.
 
-One mechanism serves the field's trees. Parabel halves each group of labels into equal parts; Bonsai cuts a group into
-up to a hundred unequal ones and stays shallow; one-vs-rest is the tree without groups. All leaves lie at one depth: a
-group that needs no further cut passes through the remaining levels as the only child of itself.
+One mechanism serves all label trees. Parabel splits each group of labels into two halves of equal size; Bonsai splits a
+group into up to a hundred unequal clusters and stays shallow; one-vs-rest is the tree without groups. All leaves have
+the same depth: a group that needs no further split becomes its own only child on the remaining levels.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import cluster, gather, pool
 
-Cut = Callable[[np.ndarray, int], list[np.ndarray]]
+LabelCut = Callable[[np.ndarray, int], list[np.ndarray]]
 
 
 @dataclass
@@ -40,21 +40,23 @@ class LabelTree:
 
     @property
     def n_nodes(self) -> int:
+        """Number of nodes, labels included."""
         return int(self.level_ptr[-1])
 
     @property
     def depth(self) -> int:
+        """Number of levels."""
         return len(self.level_ptr) - 1
 
     def parents(self) -> np.ndarray:
-        """The group of each node."""
+        """Return the group of each node."""
         return np.repeat(np.arange(len(self.child_ptr) - 1, dtype=np.int32), np.diff(self.child_ptr))
 
 
-def label_vectors(X: csr_array, Y: csr_array, width: int, n_jobs: int | None) -> csr_array:
-    """Labels as unit vectors: the mean of their points, cut to the `width` strongest features.
+def mean_label_vectors(X: csr_array, Y: csr_array, width: int, n_jobs: int | None) -> csr_array:
+    """Return the mean of each label's points as a unit vector, reduced to its `width` strongest features.
 
-    The cut keeps nearly all of a vector's length and makes the cost of clustering a head label that of any other.
+    They make up nearly all of the vector's length, and a frequent label then costs no more to cluster than any other.
     """
     point_ptr, points = gather.invert(Y.indptr, Y.indices, Y.shape[1])
 
@@ -78,16 +80,18 @@ def _local(vectors: csr_array, members: np.ndarray) -> tuple[np.ndarray, np.ndar
     return indptr, indices, data, len(features)
 
 
-def balanced(vectors: csr_array, arity: int, max_leaf: int, eps: float = 1e-4, max_iter: int = 50) -> list[Cut]:
-    """The cuts, level by level, of a tree whose inner nodes have `arity` (a power of two) children of equal size.
+def balanced_cuts(
+    vectors: csr_array, arity: int, max_leaf: int, eps: float = 1e-4, max_iter: int = 50
+) -> list[LabelCut]:
+    """Return the cuts, one per level, of a tree whose inner nodes have `arity` (a power of two) equal children.
 
-    Halving goes on until groups have at most `max_leaf` labels. Where the number of halvings does not divide evenly
-    into levels, the first level has fewer children: it is the one whose nodes see every point.
+    Groups are halved until they have at most `max_leaf` labels. If the number of halvings is not a multiple of those
+    per level, the first level has fewer children: its nodes are trained on every point.
     """
     halvings = max(0, int(np.ceil(np.log2(vectors.shape[0] / max_leaf))))
-    a_level = int(arity).bit_length() - 1
-    first = halvings % a_level
-    rounds = [first] * (first > 0) + [a_level] * (halvings // a_level)
+    per_level = int(arity).bit_length() - 1
+    first = halvings % per_level
+    rounds = [first] * (first > 0) + [per_level] * (halvings // per_level)
     return [partial(_halve, vectors, count, eps, max_iter) for count in rounds]
 
 
@@ -108,8 +112,10 @@ def _halve(
     return parts
 
 
-def k_means(vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 20, n_jobs: int | None = 1) -> Cut:
-    """A cut of a group into at most `arity` parts of unequal size."""
+def k_means_cut(
+    vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 20, n_jobs: int | None = 1
+) -> LabelCut:
+    """Return a cut of a group into at most `arity` clusters of unequal size."""
 
     def cut(members: np.ndarray, seed: int) -> list[np.ndarray]:
         indptr, indices, data, n_features = _local(vectors, members)
@@ -122,7 +128,7 @@ def k_means(vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 2
         before = -np.inf
         for _ in range(max_iter):
             pool.run(
-                lambda block: cluster.assign(indptr, indices, data, *block, centroids, nearest, similarity),
+                lambda block: cluster.assign_rows(indptr, indices, data, *block, centroids, nearest, similarity),
                 pool.blocks(n, n_jobs),
                 n_jobs,
             )
@@ -138,17 +144,21 @@ def k_means(vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 2
     return cut
 
 
-def build(labels: np.ndarray, cuts: Sequence[Cut], max_leaf: int, seed: int, n_jobs: int | None) -> LabelTree:
-    """Cut `labels` level by level until each group has at most `max_leaf` of them, or there are no more cuts.
+def build(labels: np.ndarray, cuts: Sequence[LabelCut], max_leaf: int, seed: int, n_jobs: int | None) -> LabelTree:
+    """Split `labels` level by level until each group has at most `max_leaf` of them, or there are no more cuts.
 
     Parameters
     ----------
     labels : int array
-        The labels to place; labels without a point are left out by the caller.
+        The labels of the tree: those that have points.
     cuts : sequence of callables
-        One a level (see :func:`balanced`, :func:`k_means`); none for the labels directly under the root.
+        One per level (see :func:`balanced_cuts`, :func:`k_means_cut`); none for the labels directly under the root.
     max_leaf : int
         A group no larger than this has labels as its children.
+    seed : int
+        Seed of the cuts.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
     """
     groups = [np.asarray(labels, np.int32)]
     child_counts: list[np.ndarray] = []
@@ -157,7 +167,7 @@ def build(labels: np.ndarray, cuts: Sequence[Cut], max_leaf: int, seed: int, n_j
         if max(map(len, groups)) <= max_leaf:
             break
 
-        def divide(task: tuple[int, np.ndarray], cut: Cut = cut, level: int = level) -> list[np.ndarray]:
+        def divide(task: tuple[int, np.ndarray], cut: LabelCut = cut, level: int = level) -> list[np.ndarray]:
             number, group = task
             return [group] if len(group) <= max_leaf else cut(group, seed + 104729 * level + number)
 

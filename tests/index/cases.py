@@ -18,8 +18,6 @@ def clustered(n: int, width: int, seed: int = 0, spread: float = 0.7, per_cluste
 def scores_of(queries: np.ndarray, vectors: np.ndarray, metric: str) -> np.ndarray:
     """Every score, (queries, vectors), in double precision."""
     queries, vectors = queries.astype(np.float64), vectors.astype(np.float64)
-    if metric == "l2":
-        return -((queries[:, None] - vectors[None]) ** 2).sum(axis=2)
     if metric == "cosine":
         queries, vectors = (
             rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-30)[:, None] for rows in (queries, vectors)

@@ -7,7 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from longtail.errors import SettingsError
-from longtail.labels.head_tail import head, only
+from longtail.labels.head_tail import head
+from longtail.sparse import select_labels
 
 Y = csr_array(np.array([[1, 0, 1, 0, 0], [1, 1, 1, 0, 0], [1, 0, 0, 1, 0]], np.float32))  # counts 3, 1, 2, 1, 0
 
@@ -32,4 +33,4 @@ def test_tau_that_leaves_a_side_empty() -> None:
 
 def test_only_some_labels() -> None:
     mask = np.array([True, False, False, True, True])
-    np.testing.assert_array_equal(only(Y, mask).toarray(), Y.toarray() * mask)
+    np.testing.assert_array_equal(select_labels(Y, mask).toarray(), Y.toarray() * mask)

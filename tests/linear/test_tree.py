@@ -12,7 +12,7 @@ from tests.contract import toy
 
 def vectors(n_labels: int) -> csr_array:
     X, Y, _ = toy(n=40 * n_labels, n_labels=n_labels)
-    return tree.label_vectors(X, Y, 256, 1)
+    return tree.mean_label_vectors(X, Y, 256, 1)
 
 
 def check(grown: tree.LabelTree, n_labels: int) -> None:
@@ -26,7 +26,7 @@ def check(grown: tree.LabelTree, n_labels: int) -> None:
 @pytest.mark.parametrize(("arity", "max_leaf", "levels"), [(2, 4, [2, 4, 8]), (4, 4, [2, 8]), (8, 4, [8]), (2, 24, [])])
 def test_balanced_trees_have_the_wanted_levels(arity: int, max_leaf: int, levels: list[int]) -> None:
     v = vectors(24)
-    grown = tree.build(np.arange(24), tree.balanced(v, arity, max_leaf), max_leaf, 0, 1)
+    grown = tree.build(np.arange(24), tree.balanced_cuts(v, arity, max_leaf), max_leaf, 0, 1)
     check(grown, 24)
     assert np.diff(grown.level_ptr).tolist() == [*levels, 24]
     leaves = np.diff(grown.child_ptr)[-levels[-1] :] if levels else np.diff(grown.child_ptr)
@@ -36,7 +36,7 @@ def test_balanced_trees_have_the_wanted_levels(arity: int, max_leaf: int, levels
 
 def test_k_means_trees_pass_small_groups_through() -> None:
     v = vectors(24)
-    grown = tree.build(np.arange(24), [tree.k_means(v, 3)] * 2, 6, 0, 2)
+    grown = tree.build(np.arange(24), [tree.k_means_cut(v, 3)] * 2, 6, 0, 2)
     check(grown, 24)
     assert np.diff(grown.child_ptr).max() <= 24
     assert grown.depth <= 3
@@ -50,11 +50,11 @@ def test_no_cut_means_labels_under_the_root() -> None:
 
 def test_labels_that_cannot_be_told_apart_are_still_placed() -> None:
     same = csr_array(np.ones((30, 2), np.float32) / np.sqrt(2))
-    check(tree.build(np.arange(30), tree.balanced(same, 2, 4), 4, 0, 1), 30)
-    check(tree.build(np.arange(30), [tree.k_means(same, 5)] * 2, 4, 0, 1), 30)
+    check(tree.build(np.arange(30), tree.balanced_cuts(same, 2, 4), 4, 0, 1), 30)
+    check(tree.build(np.arange(30), [tree.k_means_cut(same, 5)] * 2, 4, 0, 1), 30)
 
 
 def test_labels_without_features_are_still_placed() -> None:
     empty = csr_array((16, 3), dtype=np.float32)
-    check(tree.build(np.arange(16), tree.balanced(empty, 2, 4), 4, 0, 1), 16)
-    check(tree.build(np.arange(16), [tree.k_means(empty, 4)], 4, 0, 1), 16)
+    check(tree.build(np.arange(16), tree.balanced_cuts(empty, 2, 4), 4, 0, 1), 16)
+    check(tree.build(np.arange(16), [tree.k_means_cut(empty, 4)], 4, 0, 1), 16)

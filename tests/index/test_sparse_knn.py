@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
-from longtail.kernels import neighbours as kernels
-from longtail.labels import neighbours
-from longtail.labels.neighbours import Neighbours
+from longtail.combine.candidates import CandidateList
+from longtail.index import sparse_knn
+from longtail.index.sparse_knn import SparseKNN
+from longtail.kernels import sparse_knn as kernels
+from longtail.kernels.encode import SparseRows
 
 N, D, L = 40, 25, 12
 
@@ -18,6 +20,11 @@ N, D, L = 40, 25, 12
 def points(n: int, seed: int) -> csr_array:
     rng = np.random.default_rng(seed)
     return csr_array(random_array((n, D), density=0.2, rng=rng, dtype=np.float32))
+
+
+def listed(model: SparseKNN, points: SparseRows, n: int, k: int, n_jobs: int, shared: bool = True) -> CandidateList:
+    votes = model.vote(points, n, k, n_jobs, shared)
+    return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
 
 def test_heaviest_keeps_the_largest_of_unit_rows() -> None:
@@ -39,25 +46,25 @@ def test_heaviest_breaks_ties_by_place() -> None:
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_votes(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours, "TERMS", 100)
+    monkeypatch.setattr(sparse_knn, "TERMS", 100)
     X, Q = points(N, 1), points(90, 2)
     if signed:
         X.data -= 0.4
         Q.data -= 0.4
     Y = csr_array((np.random.default_rng(3).random((N, L)) < 0.2).astype(np.float32))
-    model = Neighbours.of(X, Y)
+    model = SparseKNN.of(X, Y)
     unit = [m.toarray() / np.maximum(np.linalg.norm(m.toarray(), axis=1, keepdims=True), 1e-12) for m in (Q, X)]
     near = unit[0] @ unit[1].T
-    for ask in (model, pickle.loads(pickle.dumps(model)), Neighbours(**model.arrays(), n_labels=L)):
-        ptr, _, shares, top = ask.vote(Q.indptr, Q.indices, Q.data, 5, 4, 2)
+    for ask in (model, pickle.loads(pickle.dumps(model)), SparseKNN(**model.arrays(), n_labels=L)):
+        ptr, _, shares, top = listed(ask, SparseRows.of(Q), 5, 4, 2)
         for i in range(90):
             best = [j for j in np.argsort(-near[i], kind="stable")[:5] if near[i, j] > 1e-7]
             votes = (near[i, best] ** 2) @ Y.toarray()[best] / max((near[i, best] ** 2).sum(), 1e-30)
             order = [label for label in np.argsort(-votes, kind="stable") if votes[label] > 0][:4]
             np.testing.assert_allclose(shares[ptr[i] : ptr[i + 1]], votes[order], rtol=1e-3, atol=1e-6)
             assert top[i] == pytest.approx(max(near[i].max(), 0), abs=1e-5)
-    alone = model.vote(np.array([0, Q.indptr[1]]), Q.indices, Q.data, 5, 4, 1)
-    whole = model.vote(Q.indptr, Q.indices, Q.data, 5, 4, 2)
+    alone = listed(model, SparseRows(np.array([0, Q.indptr[1]]), Q.indices, Q.data), 5, 4, 1)
+    whole = listed(model, SparseRows.of(Q), 5, 4, 2)
     np.testing.assert_array_equal(alone[1], whole[1][: whole[0][1]])
     np.testing.assert_array_equal(alone[2], whole[2][: whole[0][1]])
 
@@ -67,26 +74,26 @@ def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: py
     X[:, 0] = 1  # all points have it
     X[:4, 1] = 1
     X[0, 2] = 1
-    model = Neighbours.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
+    model = SparseKNN.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
     query = csr_array(np.array([[3, 2, 1]], np.float32))
     for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (0, 1)):  # the rarest takes part in any case
-        monkeypatch.setattr(neighbours, "BUDGET", budget)
-        ptr, labels, _, _ = model.vote(query.indptr, query.indices, query.data, 30, 30, 1)
+        monkeypatch.setattr(sparse_knn, "BUDGET", budget)
+        ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1)
         assert ptr.tolist() == [0, n]
         assert sorted(labels) == list(range(n))
-    monkeypatch.setattr(neighbours, "TERMS", 2)  # the two heaviest, 0 and 1
-    assert model.vote(query.indptr, query.indices, query.data, 30, 30, 1)[0].tolist() == [0, 4]
+    monkeypatch.setattr(sparse_knn, "TERMS", 2)  # the two heaviest, 0 and 1
+    assert listed(model, SparseRows.of(query), 30, 30, 1)[0].tolist() == [0, 4]
 
 
 def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
     X, Q = points(N, 4), points(20, 5)
     Y = csr_array(np.eye(N, N + 3, dtype=np.float32))
-    whole = Neighbours.of(X, Y)
-    parts = Neighbours.of(X[25:], Y[25:], before=Neighbours.of(X[:25], Y[:25]))
+    whole = SparseKNN.of(X, Y)
+    parts = SparseKNN.of(X[25:], Y[25:], before=SparseKNN.of(X[:25], Y[:25]))
     near = np.array([(Q.toarray() / np.linalg.norm(Q.toarray(), axis=1, keepdims=True))[i] for i in range(20)])
     near = near @ (X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-12)).T
     for model in (whole, parts):
-        ptr, labels, values, _ = model.vote(Q.indptr, Q.indices, Q.data, 6, 6, 1, shared=False)
+        ptr, labels, values, _ = listed(model, SparseRows.of(Q), 6, 6, 1, shared=False)
         for i in range(20):
             own = slice(ptr[i], ptr[i + 1])
             np.testing.assert_allclose(values[own], near[i, labels[own]].clip(max=0.9999), atol=1e-5)
@@ -95,8 +102,10 @@ def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
 
 def test_a_point_like_no_other_has_no_votes() -> None:
     X = csr_array(np.eye(3, 6, dtype=np.float32))
-    model = Neighbours.of(X, csr_array(np.eye(3, dtype=np.float32)))
-    ptr, labels, _, top = model.vote(np.array([0, 1, 1]), np.array([5], np.int32), np.ones(1, np.float32), 2, 2, 1)
+    model = SparseKNN.of(X, csr_array(np.eye(3, dtype=np.float32)))
+    ptr, labels, _, top = listed(
+        model, SparseRows(np.array([0, 1, 1]), np.array([5], np.int32), np.ones(1, np.float32)), 2, 2, 1
+    )
     assert ptr.tolist() == [0, 0, 0]
     assert len(labels) == 0
     assert top.tolist() == [0, 0]

@@ -1,0 +1,166 @@
+"""Nearest neighbours among sparse points: the oldest way to classify; it needs no training and knows rare labels.
+
+Points are compared by the cosine of their heaviest features, through an inverted index; the nearest ones vote for their
+labels with the square of their similarity.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, vstack
+
+from longtail.kernels import sparse_knn as kernels
+from longtail.kernels.pool import spread
+from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
+from longtail.sparse import frozen
+from longtail.store.invariants import Rules, cosines, indices, pointers
+
+TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
+BUDGET = 1 << 15  # points met by way of a query's features, after which its most frequent ones are left out
+
+
+@dataclass
+class SparseKNN:
+    """Stored points and their labels.
+
+    Attributes
+    ----------
+    ptr, rows, values : arrays
+        Points by feature.
+    label_ptr, labels : arrays
+        Labels by point.
+    n_labels : int
+    """
+
+    ptr: np.ndarray
+    rows: np.ndarray
+    values: np.ndarray
+    label_ptr: np.ndarray
+    labels: np.ndarray
+    n_labels: int
+
+    def __post_init__(self) -> None:
+        for entry in fields(self)[:-1]:
+            setattr(self, entry.name, frozen(getattr(self, entry.name)))
+        self._index = InvertedIndex(self.ptr, self.rows, self.values, self.label_ptr, self.labels)
+        self._most = int(np.diff(self.label_ptr).max(initial=0))
+        self._scratch = threading.local()
+
+    @classmethod
+    def of(cls, X: csr_array, Y: csr_array, before: SparseKNN | None = None) -> Self:
+        """Store points and their labels after those of `before`; Y has the columns of all labels."""
+        ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, TERMS)
+        points = csr_array((val, idx, ptr), shape=X.shape)
+        if before is not None:
+            shape = (len(before.label_ptr) - 1, X.shape[1])
+            points = vstack([csr_array(csc_array((before.values, before.rows, before.ptr), shape=shape)), points])
+            ones = np.ones(len(before.labels), np.float32)
+            Y = csr_array(vstack([csr_array((ones, before.labels, before.label_ptr), shape=(shape[0], Y.shape[1])), Y]))
+        by_feature = csc_array(points)
+        by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
+        return cls(
+            by_feature.indptr.astype(np.int64),
+            by_feature.indices.astype(np.int32),
+            by_feature.data,
+            Y.indptr.astype(np.int64),
+            Y.indices.astype(np.int32),
+            Y.shape[1],
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return what to store, but for the number of labels."""
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)[:-1]}
+
+    @staticmethod
+    def array_rules() -> Rules:
+        """Declare what the arrays must be; D and L are the numbers of features and labels."""
+        return Rules(
+            {
+                "ptr": pointers("D+1", into="entries", dtypes="i8"),
+                "rows": indices("entries", below="N"),
+                "values": cosines("entries"),
+                "label_ptr": pointers("N+1", into="label_entries", dtypes="i8"),
+                "labels": indices("label_entries", below="L"),
+            }
+        )
+
+    def vote(self, points: Any, n_neighbors: int, k: int, n_jobs: int | None, shared: bool = True) -> Votes:
+        """Return the k best labels per point, and the highest similarity of each point.
+
+        Parameters
+        ----------
+        points : NamedTuple of (ptr, idx, val)
+            Points to compare.
+        n_neighbors : int
+            Stored points that vote.
+        k : int
+            Labels per point, at most.
+        n_jobs : int, optional
+            Number of threads.
+        shared : bool
+            Score a label by its share of the votes, or by the similarity of the most similar point that has it.
+        """
+        n = len(points.ptr) - 1
+        out = Votes(
+            np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32), np.zeros(n, np.float32)
+        )
+        n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
+        settings = VoteSettings(n_neighbors, TERMS, BUDGET, self._most, shared)
+        spread(lambda block: kernels.vote(points, self._index, settings, self._buffers(), *block, out), n, n_jobs)
+        return out
+
+    def nearest(self, indices: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the stored points that vote for one point, and their similarities, the highest first.
+
+        Parameters
+        ----------
+        indices, values : arrays
+            Features of the point.
+        n : int
+            Number of stored points, at most.
+        """
+        points = (np.array([0, len(indices)]), np.asarray(indices, np.int32), np.asarray(values, np.float32))
+        _, terms, weights = kernels.heaviest(*points, TERMS)
+        sizes = self.ptr[terms + 1] - self.ptr[terms]
+        order = np.argsort(sizes, kind="stable")
+        met = np.cumsum(sizes[order])
+        order = order[(met <= BUDGET) | (met == sizes[order])]  # the rarest feature always takes part, as in `vote`
+        near = np.zeros(len(self.label_ptr) - 1, np.float32)
+        for term, weight in zip(terms[order].tolist(), weights[order].tolist(), strict=True):
+            span = slice(self.ptr[term], self.ptr[term + 1])
+            near[self.rows[span]] += np.float32(weight) * self.values[span]
+        best = np.argsort(-near, kind="stable")[:n]
+        best = best[near[best] > 0]
+        return best, near[best]
+
+    def point_rows(self, features: np.ndarray, points: Sequence[int], n_features: int) -> csr_array:
+        """Return the stored values of some features, one row per listed point, (len(points), D)."""
+        values = np.zeros((len(points), len(features)), np.float32)
+        for at, feature in enumerate(np.asarray(features).tolist()):
+            span = slice(self.ptr[feature], self.ptr[feature + 1])
+            place = np.searchsorted(self.rows[span], points)
+            hit = np.flatnonzero(place < self.ptr[feature + 1] - self.ptr[feature])
+            hit = hit[self.rows[span][place[hit]] == np.asarray(points)[hit]]
+            values[hit, at] = self.values[span][place[hit]]
+        rows, columns = np.nonzero(values)
+        shape = (len(points), n_features)
+        return csr_array((values[rows, columns], (rows, np.asarray(features)[columns])), shape=shape)
+
+    def _buffers(self) -> VoteScratch:
+        """VoteScratch of this thread, kept between calls."""
+        if not hasattr(self._scratch, "buffers"):
+            self._scratch.buffers = VoteScratch(
+                np.zeros(len(self.label_ptr) - 1, np.float32), np.zeros(self.n_labels, np.float32)
+            )
+        return self._scratch.buffers
