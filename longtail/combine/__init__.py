@@ -1,0 +1,1 @@
+"""One way to combine scores: candidate lists, their union, features of each pair, a probability, the k best."""

@@ -1,0 +1,85 @@
+"""What is known of labels apart from any model: their frequency, their text, and the mean of their training points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.likeness import write_likeness
+from longtail.kernels.pool import spread
+from longtail.linear.tree import mean_label_vectors
+from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, frozen_csr, label_counts, resized, unit_rows
+
+_WIDTH = 64  # strongest features kept of the mean of a label's points; 256 were no better on held-out points
+
+
+@dataclass
+class LabelProfile:
+    """Label text and centroids as sparse vectors of length 1; each may be missing.
+
+    Attributes
+    ----------
+    text : csr_array, (L, D), optional
+    centroids : csr_array, (L, D), optional
+        Mean of a label's training points.
+    """
+
+    text: csr_array | None = None
+    centroids: csr_array | None = None
+
+    @classmethod
+    def of(cls, X: csr_array, Y: csr_array, Z: csr_array | None, n_jobs: int | None, centroids: bool = True) -> Self:
+        """Collect what training points, their labels and label text say."""
+        text = None if Z is None or not Z.nnz else frozen_csr(unit_rows(Z))
+        return cls(text, frozen_csr(mean_label_vectors(X, Y, _WIDTH, n_jobs)) if centroids else None)
+
+    @property
+    def width(self) -> int:
+        """Number of likeness features of a pair."""
+        return 3 * (self.text is not None) + (self.centroids is not None)
+
+    def likeness(self, points: SparseRows, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return how alike points and listed labels (N, S) are, (N, S, width)."""
+        out = np.empty((*labels.shape, self.width), np.float32)
+        column = 0
+        for vectors, width in ((self.text, 3), (self.centroids, 1)):
+            if vectors is not None:
+                by_label = SparseRows(vectors.indptr, vectors.indices, vectors.data)
+                part = np.empty((*labels.shape, width), np.float32)
+                spread(
+                    lambda block, v=by_label, o=part: write_likeness(points, v, labels, *block, o), len(labels), n_jobs
+                )
+                out[:, :, column : column + width] = part
+                column += width
+        return out
+
+    def append(self, Z: csr_array) -> None:
+        """Add labels that have text only."""
+        from scipy.sparse import vstack
+
+        if self.text is not None:
+            self.text = frozen_csr(csr_array(vstack([self.text, unit_rows(Z)], format="csr")))
+        if self.centroids is not None:
+            self.centroids = frozen_csr(resized(self.centroids, self.centroids.shape[0] + Z.shape[0]))
+
+    # Storing -----------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> Arrays:
+        """Return what to store."""
+        held = {"profile_text": self.text, "profile_centroids": self.centroids}
+        return {key: array for name, m in held.items() if m is not None for key, array in csr_arrays(name, m).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, shape: tuple[int, int]) -> Self:
+        """Build what :meth:`arrays` took apart."""
+        return cls(*(csr_from_arrays(f"profile_{name}", arrays, shape) for name in ("text", "centroids")))
+
+
+def frequencies(Y: csr_array, n_points: int | None = None) -> np.ndarray:
+    """Return how often each label occurs, as the combiner uses it: log(1 + its points) / log(1 + all points)."""
+    n = Y.shape[0] if n_points is None else n_points
+    return (np.log1p(label_counts(Y)) / np.log1p(n)).astype(np.float32)

@@ -1,0 +1,274 @@
+"""Candidate lists and pair scorers to one ranking: the union of all candidates, their features, the k best.
+
+:class:`CandidatePredictor` is the one place where scores of several models are combined. It is used in batches and for
+single points with the same result, and it collects from held-out points what a :class:`Combiner` is trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.combine.candidates import CandidateList, PairScorer
+from longtail.combine.combiner import Combiner, Layout
+from longtail.combine.label_profile import LabelProfile
+from longtail.kernels import combine as kernels
+from longtail.kernels.combine import Lists, Pairs, TopLabels
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import spread
+from longtail.params import SHARE, OneOf
+from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, label_counts
+from longtail.store.facts import check_facts
+from longtail.store.invariants import Rules, csr, flags, floats
+
+WIDTH = 100  # labels that each member lists per point; more, where more are wanted
+OWN = 50  # labels that a scorer lists beside listers, which find most of them too
+_ROWS = 4096  # points predicted at once
+_LEARNT_ROWS = 512  # held-out points whose features are in memory at once
+_LEADING = 20  # labels of each member that the combiner is trained on
+_RARE = 3  # labels with at most this many training points show how well text alone scores
+
+Listing = Callable[[csr_array, int], list[CandidateList]]
+
+
+@dataclass
+class CandidatePredictor:
+    """Members and what is known of their labels.
+
+    Attributes
+    ----------
+    scorers : list of PairScorer
+        Members that score any pair.
+    frequency : array, (L,)
+        How often each label occurs (:func:`longtail.combine.label_profile.frequencies`).
+    unseen : array, (L,)
+        Which labels have text but no training points.
+    profile : LabelProfile
+    combiner : Combiner
+    width : int
+        Labels that each lister is asked for, at least.
+    """
+
+    scorers: list[PairScorer]
+    frequency: np.ndarray
+    unseen: np.ndarray
+    profile: LabelProfile
+    combiner: Combiner = field(default_factory=lambda: Combiner.untrained(Layout(0, 0)))
+    width: int = WIDTH
+
+    def layout(self, n_listers: int) -> Layout:
+        """Return the columns of a pair's features with this many listers."""
+        return Layout(len(self.scorers), n_listers, self.profile.width)
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def predict(self, X: csr_array, listing: Listing, k: int, n_jobs: int | None) -> csr_array:
+        """Return the k best labels per point as CSR, best first; `listing` gives each lister's candidates."""
+        n = X.shape[0]
+        labels, scores, counts = np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32)
+        for start in range(0, n, _ROWS):
+            part = slice(start, min(start + _ROWS, n))
+            rows = X[part] if n > _ROWS else X
+            best = TopLabels(labels[part], scores[part], counts[part])
+            self._rank(SparseRows.of(rows), listing(rows, max(k, self.width)), k, n_jobs, best)
+        return from_top_k(labels, scores, counts, len(self.frequency))
+
+    def predict_one(self, point: SparseRows, lists: list[CandidateList], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best labels of one point and their probabilities."""
+        best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.zeros(1, np.int32))
+        self._rank(point, lists, k, 1, best)
+        n = best.counts[0]
+        return best.labels[0, :n], best.scores[0, :n]
+
+    def _rank(
+        self, points: SparseRows, lists: list[CandidateList], k: int, n_jobs: int | None, best: TopLabels
+    ) -> None:
+        pairs, _ = self._pairs(points, lists, k, n_jobs)
+        weights = self.combiner.packed()
+        spread(
+            lambda block: kernels.rank(pairs, self.frequency, self.unseen, weights, *block, best),
+            len(pairs.labels),
+            n_jobs,
+        )
+
+    def _pairs(
+        self, points: SparseRows, lists: list[CandidateList], k: int, n_jobs: int | None
+    ) -> tuple[Pairs, list[Any]]:
+        """Return the candidates of points with all that is known of them, and how each scorer encodes the points."""
+        n = len(points.ptr) - 1
+        encoded = [scorer.encode(points, n_jobs) for scorer in self.scorers]
+        width = max(k, OWN if lists else WIDTH)
+        shortlists = [s.shortlist(e, width, n_jobs) for s, e in zip(self.scorers, encoded, strict=True)]
+        own = shortlists[0] if len(shortlists) == 1 else np.concatenate([np.empty((n, 0), np.int32), *shortlists], 1)
+        packed = pack(lists, n)
+        most = int(np.diff(packed.starts, axis=1).max(axis=1, initial=0).sum()) if lists else 0
+        labels = np.empty((n, own.shape[1] + most), np.int32)
+        where = np.empty(len(packed.labels), np.int32)
+        spread(lambda block: kernels.unite(own, packed, *block, labels, where), n, n_jobs)
+        if len(self.scorers) == 1:
+            odds = self.scorers[0].log_odds(encoded[0], labels, n_jobs)[None]
+        else:
+            odds = np.empty((len(self.scorers), *labels.shape), np.float32)
+            for m, scorer in enumerate(self.scorers):
+                odds[m] = scorer.log_odds(encoded[m], labels, n_jobs)
+        likeness = self.profile.likeness(points, labels, n_jobs)
+        return Pairs(labels, odds, likeness, packed, where), encoded
+
+    # Storing -----------------------------------------------------------------------------------------------------
+
+    def state(self) -> tuple[dict[str, Any], Arrays]:
+        """Return facts and arrays to store; members are stored by themselves."""
+        facts, arrays = self.combiner.state()
+        return facts, arrays | {"frequency": self.frequency, "unseen": self.unseen} | self.profile.arrays()
+
+    @staticmethod
+    def array_rules(facts: dict[str, Any], names: Container[str], n_scorers: int, n_listers: int) -> Rules:
+        """Declare what the arrays of :meth:`state` must be, for so many members."""
+        text, centroids = (f"profile_{name}_data" in names for name in ("text", "centroids"))
+        expected = [n_scorers, n_listers, 3 * text + centroids]
+        check_facts({"layout": OneOf(expected), "share": SHARE}, facts, "the combiner")
+        rules = Rules({"frequency": floats("L", least=0), "unseen": flags("L")})
+        rules |= Combiner.array_rules(Layout(*expected), "combiner_trees_bias" in names)
+        for name, there in (("text", text), ("centroids", centroids)):
+            rules |= csr(f"profile_{name}", "L", "D", unit=True) if there else Rules()
+        return rules
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], arrays: Arrays, scorers: list[PairScorer], n_features: int) -> Self:
+        """Build what :meth:`state` took apart."""
+        frequency, unseen = np.array(arrays["frequency"]), np.array(arrays["unseen"])
+        profile = LabelProfile.from_arrays(arrays, (len(frequency), n_features))
+        return cls(scorers, frequency, unseen, profile, Combiner.restored(facts, arrays))
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def collect(self, X: csr_array, Y: csr_array, listing: Listing, n_jobs: int | None) -> HeldOutPairs:
+        """Collect the features of the leading candidates of held-out points, and which of them are right.
+
+        Far more pairs are hopeless than worth a thought, and a combiner that fits the many fails where rankings are
+        decided. So only labels among the first few of some member are taken.
+        """
+        found: list[HeldOutPairs] = []
+        keys = entry_keys(Y)
+        for start in range(0, X.shape[0], _LEARNT_ROWS):
+            rows = X[start : start + _LEARNT_ROWS]
+            lists = listing(rows, self.width)
+            pairs, encoded = self._pairs(SparseRows.of(rows), lists, OWN, n_jobs)
+            layout = self.layout(len(lists))
+            features = np.empty((*pairs.labels.shape, layout.n_features), np.float32)
+            spread(
+                lambda block, p=pairs, f=features: kernels.features(p, self.frequency, *block, f), len(features), n_jobs
+            )
+            point, at = np.nonzero(_leading(pairs.labels, features, layout))
+            label = pairs.labels[point, at]
+            right = np.isin((start + point) * np.int64(Y.shape[1]) + label, keys)
+            text_odds = np.empty((len(label), len(self.scorers)), np.float32)
+            for m, scorer in enumerate(self.scorers):
+                text_odds[:, m] = scorer.text_log_odds(encoded[m], point, label, n_jobs)
+            found.append(HeldOutPairs(features[point, at], right, start + point, label, text_odds))
+        return HeldOutPairs(*(np.concatenate(parts) for parts in zip(*(f.parts() for f in found), strict=True)))
+
+
+@dataclass
+class HeldOutPairs:
+    """Pairs of held-out points and candidate labels, to train a combiner on."""
+
+    features: np.ndarray  # (n, F)
+    right: np.ndarray  # (n,) bool
+    points: np.ndarray  # (n,)
+    labels: np.ndarray  # (n,)
+    text_odds: np.ndarray  # (n, M) log odds of each scorer by the label's text alone
+
+    def parts(self) -> tuple[np.ndarray, ...]:
+        """All arrays, in the order of the constructor."""
+        return self.features, self.right, self.points, self.labels, self.text_odds
+
+    def cross_scored(self, layout: Layout, shape: tuple[int, int], k: int, trees: bool = True) -> csr_array:
+        """Return scores of the held-out points, those of each half by a combiner trained on the other half."""
+        first = (np.random.default_rng(0).permutation(shape[0]) < shape[0] // 2)[self.points]
+        odds = np.empty(len(self.right))
+        for half in (first, ~first):
+            if half.any() and not half.all():
+                combiner = Combiner.untrained(layout).fitted(
+                    self.features[half], self.right[half], self.points[half], trees
+                )
+                odds[~half] = combiner.log_odds(self.features[~half])
+            else:
+                odds[half] = Combiner.untrained(layout).log_odds(self.features[half])
+        order = np.lexsort((self.labels, -odds, self.points))
+        counts = np.bincount(self.points, minlength=shape[0])
+        ptr = np.concatenate([[0], np.cumsum(counts)])
+        leading = order[np.arange(len(order)) - np.repeat(ptr[:-1], counts) < k]
+        scores = bounded_scores(1 / (1 + np.exp(-np.clip(odds[leading], -60, 60))))
+        indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, k))])
+        return csr_array((scores, self.labels[leading], indptr), shape=shape)
+
+    def without(self, columns: list[int]) -> HeldOutPairs:
+        """Return the pairs without some features."""
+        return replace(self, features=np.delete(self.features, columns, axis=1))
+
+    def train(
+        self, layout: Layout, Y_train: csr_array, Y_held: csr_array, text_lister: int | None, trees: bool = True
+    ) -> Combiner:
+        """Train a combiner.
+
+        How well text alone scores is measured on labels without training points; where none of them is right, on the
+        rarest ones. `text_lister` is the number of the lister that compares texts, if there is one.
+        """
+        counts, met = label_counts(Y_train), label_counts(Y_held)
+        occurs = (counts > 0) | (met > 0)  # nothing can be learnt from labels that no point has
+        if not occurs[self.labels].all():
+            kept = occurs[self.labels]
+            return HeldOutPairs(*(part[kept] for part in self.parts())).train(
+                layout, Y_train, Y_held, text_lister, trees
+            )
+        seen = counts[self.labels] > 0
+        combiner = Combiner.untrained(layout)
+        if not seen.any():
+            return combiner
+        combiner = combiner.fitted(self.features[seen], self.right[seen], self.points[seen], trees)
+        apart = bool(self.right[~seen].any())
+        some = ~seen if apart else counts[self.labels] <= _RARE
+        if not some.any() or (text_lister is None and not layout.n_scorers):
+            return combiner
+        rows = self.features[some].copy()
+        for m in range(layout.n_scorers):
+            rows[:, layout.scorer(m)] = self.text_odds[some, m]
+        shift = 0.0
+        if apart:
+            shift = float(np.log(met[occurs].mean() / met[occurs & (counts == 0)].mean()))
+        return combiner.fitted_unseen(rows, self.right[some], text_lister, shift)
+
+
+def pack(lists: Sequence[CandidateList], n_points: int) -> Lists:
+    """Put the lists of several members into a few arrays, which a kernel can walk through whatever their number."""
+    starts = np.empty((len(lists), n_points + 1), np.int64)
+    certainty = np.empty((len(lists), n_points), np.float32)
+    if not lists:
+        return Lists(starts, np.empty(0, np.int32), np.empty(0, np.float32), certainty)
+    begin = 0
+    for number, listed in enumerate(lists):
+        np.add(listed.ptr, begin - listed.ptr[0], out=starts[number], casting="unsafe")
+        certainty[number] = listed.certainty
+        begin = starts[number, -1]
+    labels = np.concatenate([listed.labels[listed.ptr[0] : listed.ptr[-1]] for listed in lists])
+    scores = np.concatenate([listed.scores[listed.ptr[0] : listed.ptr[-1]] for listed in lists])
+    return Lists(starts, labels, scores, certainty)
+
+
+def _leading(labels: np.ndarray, features: np.ndarray, layout: Layout) -> np.ndarray:
+    """Pairs among the first few of some member, (N, S)."""
+    found = np.zeros(labels.shape, bool)
+    for number, column in enumerate(layout.log_odds_columns()):
+        there = labels >= 0
+        if number >= layout.n_scorers:
+            there &= features[:, :, column + 1] > 0
+        values = np.where(there, features[:, :, column], -np.inf)
+        k = min(_LEADING, values.shape[1])
+        floor = -np.partition(-values, k - 1, axis=1)[:, k - 1 : k]
+        found |= there & (values >= floor)
+    return found
