@@ -1,4 +1,4 @@
-"""Rankers for tests of what stands around rankers: a quick one, one that wraps, one that fails."""
+"""Rankers for tests of the code around rankers: a quick one, and one that wraps another."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.models.base import Arrays, Ranker
+from longtail.store import Stored
+from longtail.store.invariants import Rules, floats
 
 
 class Centroid(Ranker):
-    """Scores labels by the similarity of a point to the mean of their points."""
+    """Score labels by the similarity of a point to the mean of their points."""
 
     kind: ClassVar[str] = "centroid"
 
@@ -36,12 +38,16 @@ class Centroid(Ranker):
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {}, {"centroids": self.centroids_.astype(np.float32)}, {}
 
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        return Rules({"centroids": floats("L D")})
+
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.centroids_ = arrays["centroids"]
 
 
 class Halving(Ranker):
-    """Wraps a ranker and halves its scores."""
+    """Wrap a ranker and halve its scores."""
 
     kind: ClassVar[str] = "halving"
 
@@ -51,16 +57,20 @@ class Halving(Ranker):
         self.random_state = random_state
 
     def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
-        self.base.fit(X, Y)
+        self.base_ = self.base.unfitted().fit(X, Y)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.base.predict(X, k) * 0.5**self.rounds
+        return self.base_.predict(X, k) * 0.5**self.rounds
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        return {}, {}, {"base": self.base}
+        return {}, {}, {"base": self.base_}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        return Rules()
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
-        pass
+        self.base_ = parts["base"]
 
 
 MODELS = {"centroid": "tests.fake:Centroid", "halving": "tests.fake:Halving"}

@@ -1,342 +1,436 @@
-"""One ranking out of several: what LabelText, TAug and Ensemble share.
+"""Blend: several rankers as one, combined by the probability that held-out points show.
 
-The candidates of a point are the labels that any of some rankers finds, and those whose text is nearest. Each pair of
-point and candidate has a few features: every ranker's log odds, how alike the point is to the label's text and to the
-mean of the label's points, and how many points the label has. A small model of chances
-(:mod:`longtail.labels.chances`), learnt from held-out points, makes one score of them. Since it is one of chances, the
-scores of all labels, frequent and rare, are on one scale, whatever scales the rankers have.
+Rankers err in different places: trees over sparse features are best at single words, the nearest training points know
+every rare label, label text finds labels that hardly any point has, and a network generalises over all of them. A part
+of the points is held out and the members are fitted to the rest. Each member lists its candidates for the held-out
+points; every pair of point and candidate has features (:mod:`longtail.combine`), and a combiner learns from them the
+probability that the label is right. Then the members take in the held-out points too.
+
+Without members given, they are chosen by the data: DECAF where labels have text and GLaS where they have none, Bonsai,
+KNN, and TextMatch. With a time budget, members that do not fit into it are trained for fewer epochs or left out, and
+members that do not help on held-out points are dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array
 
-from longtail.kernels import match, pool
-from longtail.kernels.topk import csr_top_k_serial
-from longtail.labels.chances import Chances
-from longtail.labels.head_tail import only
-from longtail.linear.tree import label_vectors
-from longtail.metrics import full_report, inverse_propensity
-from longtail.models.base import Arrays
-from longtail.models.label_tree import unit_rows
+from longtail import progress, store
+from longtail.combine.candidates import CandidateList, PairScorer
+from longtail.combine.label_profile import LabelProfile, frequencies
+from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
+from longtail.combine.selection import DEPTH, compared, measures
+from longtail.data.split import hold_out_points
+from longtail.errors import ModelError, SettingsError
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import threads_for
+from longtail.metrics.thresholds import threshold_of_probabilities
+from longtail.models.base import Arrays, Ranker, TrainingPart, check_features, data_bytes
+from longtail.models.wrapper import check_base
+from longtail.params import POSITIVE, Anything, Jobs, Number, Seed, optional
+from longtail.sparse import label_counts, labelled_rows, select_labels
+from longtail.store.facts import ROWS, YES_NO, Text
+from longtail.store.invariants import REMEDY, Rules
 
-Part = tuple[csr_array, csr_array]  # points and their labels
-GOALS = ("P@1", "P@5", "F@1", "F@5")  # what is chosen by: their mean
+if TYPE_CHECKING:
+    from longtail.combine.combiner import Combiner
+    from longtail.models.budget import Budget
 
-_LEAST, _MOST = 1e-6, 1 - 1e-6  # chances outside count as these: no ranker knows better
-_WIDTH = 64  # strongest features kept of the mean of a label's points; 256 were no better on held-out points
-_DEPTH = 50  # scores a point that are measured
-_ROWS = 4096  # points whose candidates are held at once
-_ODDS = 15.0  # beyond, float32 cannot tell chances apart
+_log = logging.getLogger("longtail.models")
 
-
-@dataclass
-class LabelSide:
-    """What is known of labels from training: how many points each has, their mean, and the label's text."""
-
-    counts: np.ndarray  # (L,)
-    text: csr_array | None = None  # (L, D), unit rows; empty for labels without points, which are never suggested
-    centres: csr_array | None = None  # (L, D), unit rows
-
-    @classmethod
-    def of(cls, X: csr_array, Y: csr_array, Z: csr_array | None, n_jobs: int | None, centres: bool = True) -> Self:
-        """From training points, their labels and label text."""
-        counts = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32)
-        if Z is not None:
-            lengths = np.where(counts > 0, np.diff(Z.indptr), 0)
-            known = np.repeat(counts > 0, np.diff(Z.indptr))
-            indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(Z.indptr.dtype)
-            Z = unit_rows(csr_array((Z.data[known], Z.indices[known], indptr), shape=Z.shape))
-        found = label_vectors(X, Y, _WIDTH, n_jobs) if centres else None
-        return cls(counts, *(None if m is None else _frozen(m) for m in (Z, found)))
-
-    @cached_property
-    def by_feature(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Label text as an inverted index."""
-        assert self.text is not None
-        turned = _frozen(csr_array(self.text.T))
-        return turned.indptr, turned.indices, turned.data
-
-    def nearest(self, X: csr_array, k: int, n_jobs: int | None) -> csr_array:
-        """The labels whose text is most like the points', at most `k` a row."""
-        n_labels = len(self.counts)
-        k = min(k, n_labels)
-
-        def work(block: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            rows = block[1] - block[0]
-            found = np.empty((rows, k), np.int32), np.empty((rows, k), np.float32), np.empty(rows, np.int32)
-            match.search(X.indptr, X.indices, X.data, *block, *self.by_feature, n_labels, k, *found)
-            return found
-
-        jobs = 1 if X.shape[0] < 64 else n_jobs
-        parts = pool.run(work, pool.blocks(X.shape[0], jobs) or [(0, 0)], jobs)
-        labels, scores, counts = (np.concatenate(side) for side in zip(*parts, strict=True))
-        filled = np.arange(k) < counts[:, None]
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return csr_array((scores[filled], labels[filled], indptr), shape=(X.shape[0], n_labels))
-
-    def likeness(self, X: csr_array, pairs: csr_array, n_jobs: int | None) -> list[np.ndarray]:
-        """Features of pairs of point and label: those of the text, of the mean of points, and the count."""
-        columns: list[np.ndarray] = []
-        for vectors, kept in ((self.text, 3), (self.centres, 1)):
-            if vectors is not None:
-                columns += list(_products(X, pairs, vectors, n_jobs)[:, :kept].T)
-        return [*columns, np.log1p(self.counts[pairs.indices]).astype(np.float32)]
-
-    def arrays(self) -> Arrays:
-        """What to store."""
-        found = {"counts": self.counts}
-        for name in ("text", "centres"):
-            if (matrix := getattr(self, name)) is not None:
-                found |= {f"{name}_{part}": getattr(matrix, part) for part in ("data", "indices", "indptr")}
-        return found
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays, n_features: int) -> Self:
-        """What :meth:`arrays` gave."""
-        shape = len(arrays["counts"]), n_features
-        held = {
-            name: _frozen(
-                csr_array(tuple(arrays[f"{name}_{part}"] for part in ("data", "indices", "indptr")), shape=shape)
-            )
-            for name in ("text", "centres")
-            if f"{name}_data" in arrays
-        }
-        return cls(arrays["counts"], **held)
+DEFAULT_SECONDS = 600.0  # seconds that training may take by default
+_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
+_MANY_LABELS = 20_000  # from here on a second and third tree cost a point more time than they gain
+_NEGATIVES = 24  # labels per training point that the trees suggest, to draw hard negatives from
+_PAIR_BYTES = 32_000.0  # features of the candidates of one held-out point
+_GAIN = 0.05  # what a member must add to the mean of the goals to stay
 
 
-class Blend:
-    """Several rankers' scores and what is known of labels, as one score.
+class Blend(Ranker):
+    """Several rankers, combined by held-out probability.
 
     Parameters
     ----------
-    side : LabelSide
-        Of the points that the rankers were fitted to.
-    near : int
-        Candidates by label text.
+    members : list of Ranker, optional
+        Rankers to combine; copies of them are fitted. By default chosen by the data: DECAF (labels with text) or GLaS
+        (without), Bonsai, KNN, and TextMatch (labels with text).
+    seconds : float, optional
+        Time that training may take. Members that do not fit are trained for fewer epochs or left out, and members that
+        do not help on held-out points are dropped. By default 600 for members chosen by the data, and no limit for
+        members given.
+    validation_fraction : float
+        Share of points held out to train the combiner, 5,000 at most. Unused where `fit` is given a validation part.
     n_jobs : int, optional
+        Number of threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+        Seed of the held-out part and of members chosen by the data.
+
+    Attributes
+    ----------
+    members_ : list of Ranker
+        The fitted members.
+    why_ : str
+        What was combined, and why.
+    report_ : list of dict
+        Metrics of each member and of the blend on the held-out points; empty if there were too few.
+
+    Examples
+    --------
+    >>> from longtail import Blend, Bonsai, KNN
+    >>> Blend([Bonsai(n_trees=1), KNN()])
+    Blend(members=[Bonsai(n_trees=1), KNN()])
     """
 
-    def __init__(self, side: LabelSide, near: int = 0, n_jobs: int | None = None) -> None:
-        self.side = side
-        self.near = near
+    kind: ClassVar[str] = "blend"
+    _constraints: ClassVar = {
+        "members": Anything(),
+        "seconds": optional(POSITIVE),
+        "validation_fraction": Number(0, 0.5, above=True),
+        "n_jobs": Jobs(),
+        "random_state": Seed(),
+    }
+    members_: list[Ranker]
+    predictor_: CandidatePredictor
+    report_: list[dict[str, Any]]
+    why_: str
+
+    def __init__(
+        self,
+        members: Sequence[Any] | None = None,
+        seconds: float | None = None,
+        validation_fraction: float = 0.1,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.members = members
+        self.seconds = seconds
+        self.validation_fraction = validation_fraction
         self.n_jobs = n_jobs
-        self.mixer: Chances | None = None
+        self.random_state = random_state
 
-    def pairs(self, X: csr_array, found: Sequence[csr_array]) -> tuple[csr_array, np.ndarray]:
-        """All candidates of points, by ascending label, and their features, (pairs, F).
+    def check_params(self) -> None:
+        """Compare every parameter with its constraint; members must be rankers."""
+        super().check_params()
+        if self.members is None:
+            return
+        if not isinstance(self.members, list | tuple) or not self.members:
+            raise SettingsError(
+                f"members is {self.members!r}; give a list of rankers such as [Bonsai(), KNN()], by name "
+                "blend([bonsai, knn]), or None to have them chosen by the data"
+            )
+        for member in self.members:
+            check_base(member, type(self).__name__)
 
-        found : scores of each ranker, (N, L).
+    def n_fits(self) -> dict[str, int]:
+        """Return how many rankers of each kind one ``fit`` trains; none are known where the data chooses."""
+        total = {self.kind: 1}
+        for member in self.members or ():
+            for kind, n in member.n_fits().items():
+                total[kind] = total.get(kind, 0) + n * (2 if member._rest_share(0) == 1 else 1)
+        return total
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        from longtail.models.budget import Budget
+
+        budget = Budget(self._seconds())
+        Z = None if Z is None or not Z.nnz else Z
+        fraction = 0.0 if validation is not None else self.validation_fraction
+        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
+        held = validation if not len(rest) else (X[rest], Y[rest])
+        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
+        members = self._plan(budget, part)
+        self.members_ = []
+        names = {}
+        for number, member in enumerate(sorted(members, key=_is_network)):  # networks last: trees suggest negatives
+            others = any(m is not member for m in members)
+            name = f"{number + 1}-{member.kind}"
+            begin = time.perf_counter()
+            self.members_.append(self._fit_member(member, replace(part, listed_elsewhere=others), name))
+            budget.note(self.members_[-1], time.perf_counter() - begin)
+            names[id(self.members_[-1])] = name
+        combiner = self._find_combiner(part, budget)
+        enough = self._steps.value("time-left", lambda: [budget.fits_rest(self.members_, part), budget.remarks])
+        budget.remarks = enough[1]
+        if not enough[0]:
+            part = replace(part, rest=None)
+        for member in self.members_:
+            if part.rest is not None or _is_network(member):
+                with progress.stage(f"all points: {member.kind}"):
+                    self._finish(f"{names[id(member)]}-rest", member, partial(member._fit_rest, part))
+        self._settle(X, Y, Z, combiner)
+        self.why_ = " ".join([self.why_, *budget.remarks]).strip()
+
+    def _seconds(self) -> float | None:
+        return DEFAULT_SECONDS if self.seconds is None and self.members is None else self.seconds
+
+    def _members(self, n_labels: int, Z: csr_array | None) -> list[Ranker]:
+        """Return unfitted members: copies of those given, or those that suit the data."""
+        if self.members is not None:
+            return [member.unfitted() for member in self.members]
+        from longtail.models.bonsai import Bonsai
+        from longtail.models.knn import KNN
+
+        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self._seed}
+        members: list[Ranker] = [Bonsai(n_trees=3 if n_labels < _MANY_LABELS else 1, **shared), KNN(n_jobs=self.n_jobs)]
+        if Z is None:
+            from longtail.models.glas import GLaS
+
+            return [*members, GLaS(**shared)]
+        from longtail.models.decaf import DECAF
+        from longtail.models.textmatch import TextMatch
+
+        return [*members, TextMatch(n_jobs=self.n_jobs), DECAF(**shared)]
+
+    _less_memory: ClassVar[str] = "Give fewer or smaller members, such as blend([bonsai, knn]), or use fewer features."
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: its points and labels, what members keep, and the largest fit of a member.
+
+        A network keeps its tables until the end; of another member, its model remains, about a third of its fit.
         """
-        some = list(found)
-        if self.near and self.side.text is not None:
-            some.append(self.side.nearest(X, self.near, self.n_jobs))
-        pairs, keys = union(some)
-        columns = [column for scores in found for column in log_odds(scores, pairs, keys)]
-        columns += self.side.likeness(X, pairs, self.n_jobs)
-        return pairs, np.stack(columns, axis=1)
+        members = self._members(Y.shape[1], Z)
+        needed = [(_is_network(member), member.memory_needed(X, Y, Z)) for member in members]
+        largest = max(n_bytes for _, n_bytes in needed)
+        kept = sum(n_bytes if network else n_bytes / 3 for network, n_bytes in needed)
+        alive = max(largest, kept)
+        profile = 8.0 * min(256.0 * Y.shape[1], X.nnz / max(1, X.shape[0]) * Y.nnz)  # centroids of labels
+        pairs = _PAIR_BYTES * min(_HELD_OUT, self.validation_fraction * X.shape[0])
+        return 2 * data_bytes(X, Y) + alive + profile + pairs
 
-    def learn(self, X: csr_array, Y: csr_array, found: Sequence[csr_array], *, keep: bool = True) -> csr_array:
-        """Learn from held-out points; gives scores for them, each half's by what was learnt from the other half.
+    def _plan(self, budget: Budget, part: TrainingPart) -> list[Ranker]:
+        """Return the members to fit, as the budget allows."""
+        members = self._members(part.Y.shape[1], part.Z)
+        facts = self._steps.value("plan", lambda: budget.decisions(members, budget.plan(members, part)))
+        return budget.follow(facts, members)
 
-        With `keep` false nothing is kept but the scores, which is quicker.
+    def _fit_member(self, member: Ranker, part: TrainingPart, name: str) -> Ranker:
+        """Fit one member to the points that are not held out, its data-dependent choices settled once."""
+        member._steps = self._steps.inside(f"{name}-choices")
+        member = member.tuned(part.X[part.rows], part.Y[part.rows], part.Z)
+        if _is_network(member) and self._steps.find(f"{name}-rest"):
+            return member  # it has been fitted to all points
+        if _is_network(member):
+            tree = next((m for m in self.members_ if m.kind in ("bonsai", "parabel")), None)
+            if tree is not None:
+                part = replace(part, negatives=tree.predict(part.X[part.rows], _NEGATIVES))
+        with progress.stage(f"fitting {member.kind}"):
+            if _is_network(member):  # what it has learnt so far is in the checkpoint of its epochs
+                member._steps = self._steps.inside(f"{name}-rest")
+                member._fit_part(part)
+            else:
+                self._finish(f"{name}-part", member, lambda: member._fit_part(part))
+        return member
+
+    def _find_combiner(self, part: TrainingPart, budget: Budget) -> Combiner:
+        """Train the combiner, or load it from a checkpoint, with the members that it was trained for."""
+        from longtail.combine.combiner import Combiner
+
+        everyone = self.members_
+
+        def compute() -> tuple[dict[str, Any], Arrays]:
+            self._combine(part, select=budget.binding)
+            kept = [i for i, member in enumerate(everyone) if any(member is m for m in self.members_)]
+            facts, arrays = self.predictor_.combiner.state()
+            chosen = {"report": self.report_, "why": self.why_, "threshold": self.threshold_}
+            return {"combiner": facts, "kept": kept, **chosen}, arrays
+
+        facts, arrays = self._steps.stored("combiner", compute)
+        self.members_ = [everyone[i] for i in facts["kept"]]
+        self.report_, self.why_, self.threshold_ = facts["report"], facts["why"], facts["threshold"]
+        return Combiner.restored(facts["combiner"], arrays)
+
+    def _combine(self, part: TrainingPart, select: bool) -> None:
+        """Train the combiner on the held-out points, and drop members that do not help, if asked to."""
+        X, Y_train = part.X[part.rows], part.Y[part.rows]
+        self.threshold_ = None
+        self.report_, self.why_ = [], "the mean of all members, for want of held-out points with labels."
+        self._settle(X, Y_train, part.Z, None)
+        if part.held is None:
+            return
+        known = label_counts(Y_train) > 0
+        some = labelled_rows(part.held[1])
+        X_held, Y_held = part.held[0][some], part.held[1][some]
+        Y_known = select_labels(Y_held, known)
+        if not Y_known.nnz:
+            return
+        with progress.stage("combining"):
+            pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
+            rows = [
+                {"model": _name(member)} | measures(Y_known, member.predict(X_held, DEPTH), Y_train)
+                for member in self.members_
+            ]
+            if select and len(self.members_) > 1:
+                pairs = self._drop_members(pairs, rows, part, Y_known)
+            layout = self.predictor_.layout(len(self._listers()))
+            combiner = pairs.train(layout, Y_train, Y_held, self._text_lister())
+            self.predictor_ = replace(self.predictor_, combiner=combiner)
+            whole = pairs.cross_scored(layout, Y_held.shape, DEPTH, trees=False)
+        self.threshold_ = threshold_of_probabilities(Y_held, whole)
+        self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train)]
+        self.why_ = compared(self.report_, f"A blend of {', '.join(_name(m) for m in self.members_)}")
+
+    def _drop_members(
+        self, pairs: HeldOutPairs, rows: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
+    ) -> HeldOutPairs:
+        """Drop members one by one while held-out points are ranked as well without them; `rows` are their metrics."""
+        shape, X, Y_train = Y_known.shape, part.X[part.rows], part.Y[part.rows]
+
+        def goal(p: HeldOutPairs, n_scorers: int, n_listers: int) -> float:
+            layout = replace(self.predictor_.layout(n_listers), n_scorers=n_scorers)
+            return measures(Y_known, p.cross_scored(layout, shape, DEPTH, trees=False), Y_train)["goal"]
+
+        scorers, listers = self._networks(), self._listers()
+        best = goal(pairs, len(scorers), len(listers))
+        alone = {id(m): row["goal"] for m, row in zip(self.members_, rows, strict=True)}
+        for member in sorted(self.members_, key=lambda m: alone[id(m)]):  # the weakest first
+            if len(self.members_) == 1:
+                break
+            scorers, listers = self._networks(), self._listers()
+            layout = self.predictor_.layout(len(listers))
+            if member in scorers:
+                columns = range(first := layout.scorer(scorers.index(member)), first + 3)
+            else:
+                columns = range(first := layout.lister(listers.index(member)), first + 7)
+            fewer = pairs.without(list(columns))
+            found = goal(fewer, len(scorers) - (member in scorers), len(listers) - (member in listers))
+            if found > best - _GAIN:
+                _log.info("%s adds %.2f to the held-out goal and is dropped.", _name(member), best - found)
+                if member in scorers:
+                    fewer = replace(fewer, text_odds=np.delete(fewer.text_odds, scorers.index(member), axis=1))
+                self.members_ = [m for m in self.members_ if m is not member]
+                pairs, best = fewer, found
+                self._settle(X, Y_train, part.Z, None)
+        return pairs
+
+    def _settle(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
+        """Make the predictor of the members as they are, with the combiner that was trained before."""
+        profile = LabelProfile.of(X, Y, Z, self.n_jobs)
+        scorers = [self._scorer(member) for member in self._networks()]
+        fresh = CandidatePredictor(scorers, frequencies(Y), label_counts(Y) == 0, profile)
+        if combiner is None:
+            from longtail.combine.combiner import Combiner
+
+            combiner = Combiner.untrained(fresh.layout(len(self._listers())))
+        fresh.combiner = combiner
+        self.predictor_ = fresh
+
+    def add_labels(self, label_features: Any) -> Self:
+        """Append labels that have text but no points; they are suggested from now on.
+
+        Parameters
+        ----------
+        label_features : sparse or dense matrix, (n, D)
+            Text of the new labels, in the feature space of the points.
         """
-        pairs, features = self.pairs(X, found)
-        right = is_in(pairs, Y)
-        first = np.repeat(np.random.default_rng(0).permutation(X.shape[0]) < X.shape[0] // 2, np.diff(pairs.indptr))
-
-        def fit(side: np.ndarray) -> tuple[Chances, int]:
-            chances = Chances.fit(features[side], right[side])
-            return chances, chances.best_size(features[~side], right[~side])
-
-        (one, one_size), (two, two_size) = pool.run(fit, (first, ~first), self.n_jobs)
-        size = (one_size + two_size) // 2
-        odds = np.empty(len(right))
-        odds[~first], odds[first] = (
-            chances.first(size).log_odds(features[side]) for chances, side in ((one, ~first), (two, first))
+        self._check_fitted()
+        able = [member for member in self.members_ if hasattr(member, "add_labels")]
+        if not able:
+            raise ModelError(
+                "No member of this blend can score a label by its text. Fit it with label_features, and with a member "
+                "that uses them, such as decaf or textmatch."
+            )
+        Z = check_features(label_features, self.n_features_in_, "label_features")
+        for member in self.members_:
+            if member in able:
+                member.add_labels(Z)  # type: ignore[attr-defined]
+            member.n_labels_ = self.n_labels_ + Z.shape[0]
+        more = Z.shape[0]
+        predictor = self.predictor_
+        predictor.profile.append(Z)
+        self.predictor_ = replace(
+            predictor,
+            scorers=[self._scorer(member) for member in self._networks()],
+            frequency=np.concatenate([predictor.frequency, np.zeros(more, np.float32)]),
+            unseen=np.concatenate([predictor.unseen, np.ones(more, bool)]),
         )
-        if keep:
-            self.mixer = Chances.fit(features, right, size)
-        return ranked(pairs, odds, _DEPTH)
+        self.n_labels_ += more
+        return self
 
-    def predict(self, X: csr_array, found: Sequence[csr_array], k: int) -> csr_array:
-        """The best labels of points; by the highest of the rankers' own log odds if nothing could be learnt."""
-        pairs, features = self.pairs(X, found)
-        if self.mixer is None:
-            return ranked(pairs, features[:, : 3 * len(found) : 3].max(axis=1).astype(np.float64), k)
-        return ranked(pairs, self.mixer.log_odds(features), k)
+    # Prediction --------------------------------------------------------------------------------------------------
 
-    def arrays(self) -> Arrays:
-        """What to store."""
-        mix = {} if self.mixer is None else self.mixer.arrays()
-        return self.side.arrays() | {f"mix_{name}": array for name, array in mix.items()}
+    def _networks(self) -> list[Ranker]:
+        """Members that score any pair."""
+        return [member for member in self.members_ if _is_network(member)]
+
+    def _listers(self) -> list[Ranker]:
+        """Members that list candidates."""
+        return [member for member in self.members_ if not _is_network(member)]
+
+    def _text_lister(self) -> int | None:
+        kinds = [member.kind for member in self._listers()]
+        return kinds.index("textmatch") if "textmatch" in kinds else None
+
+    @staticmethod
+    def _scorer(member: Ranker) -> PairScorer:
+        scorer = member._pair_scorer()
+        assert scorer is not None
+        return scorer
+
+    def _listing(self, X: csr_array, k: int) -> list[CandidateList]:
+        jobs = threads_for(X.shape[0], self.n_jobs)
+        return [member._candidates(SparseRows.of(X), k, jobs) for member in self._listers()]
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs))
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        point = SparseRows.single(indices, values)
+        lists = [member._candidates(point, max(k, self.predictor_.width), 1) for member in self._listers()]
+        return self.predictor_.predict_one(point, lists, k)
+
+    # Storing -----------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.predictor_.state()
+        parts = {f"member_{i}": member for i, member in enumerate(self.members_)}
+        chosen = self.members is None
+        facts |= {"report": self.report_, "why": self.why_, "chosen": chosen, "threshold": self.threshold_}
+        return facts, arrays, parts
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays, n_features: int, near: int, n_jobs: int | None) -> Self:
-        """What :meth:`arrays` gave."""
-        blend = cls(LabelSide.from_arrays(arrays, n_features), near, n_jobs)
-        mix = {name.removeprefix("mix_"): array for name, array in arrays.items() if name.startswith("mix_")}
-        blend.mixer = Chances(**mix) if mix else None
-        return blend
+    def _read(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Self:
+        members = [parts[f"member_{i}"] for i in range(len(parts))]
+        params = {name: value for name, value in stored.meta["params"].items() if name != "members"}
+        model = cls(None if stored.meta["chosen"] else members, **params)
+        model._take_state(stored, parts)
+        return model
+
+    _facts: ClassVar = {"report": ROWS, "why": Text(), "chosen": YES_NO}
+
+    @classmethod
+    def _check_stored(cls, stored: store.Stored, parts: dict[str, Ranker]) -> None:
+        if not parts or set(parts) != {f"member_{i}" for i in range(len(parts))}:
+            raise ModelError(f"{stored.folder}: the members are not numbered from 0. {REMEDY}")
+        super()._check_stored(stored, parts)
+
+    @classmethod
+    def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:
+        scorers = sum(map(_is_network, parts.values()))
+        return CandidatePredictor.array_rules(stored.meta, stored.arrays, scorers, len(parts) - scorers)
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.members_ = [parts[f"member_{i}"] for i in range(len(parts))]
+        self.report_, self.why_, self.threshold_ = facts["report"], facts["why"], facts.get("threshold")
+        scorers = [self._scorer(member) for member in self._networks()]
+        self.predictor_ = CandidatePredictor.restored(facts, arrays, scorers, self.n_features_in_)
 
 
-# Candidates ------------------------------------------------------------------------------------------------------
+def _is_network(member: Ranker) -> bool:
+    """Whether a member scores any pair of point and label."""
+    return type(member)._pair_scorer is not Ranker._pair_scorer
 
 
-def union(found: Sequence[csr_array]) -> tuple[csr_array, np.ndarray]:
-    """The labels that any of some score matrices holds, as a CSR of zeros with sorted rows, and their keys."""
-    n, n_labels = found[0].shape
-    keys = np.unique(np.concatenate([_keys(scores) for scores in found]))
-    rows, labels = np.divmod(keys, n_labels)
-    indptr = np.searchsorted(rows, np.arange(n + 1)).astype(np.int32)
-    return csr_array((np.zeros(len(keys), np.float32), labels.astype(np.int32), indptr), shape=(n, n_labels)), keys
-
-
-def log_odds(scores: csr_array, pairs: csr_array, keys: np.ndarray) -> list[np.ndarray]:
-    """Of each pair a ranker's log odds, how far these are below the best of the row, and whether it found the label.
-
-    A label that it did not find gets the lowest of the row.
-    """
-    chance = np.clip(scores.data.astype(np.float64), _LEAST, _MOST)
-    odds = np.log(chance / (1 - chance)).astype(np.float32)
-    some, lengths = np.diff(scores.indptr) > 0, np.diff(pairs.indptr)
-    lowest = np.full(scores.shape[0], np.log(_LEAST), np.float32)
-    best = lowest.copy()
-    if some.any():
-        lowest[some] = np.minimum.reduceat(odds, scores.indptr[:-1][some])
-        best[some] = np.maximum.reduceat(odds, scores.indptr[:-1][some])
-    column = np.repeat(lowest, lengths)
-    place = np.searchsorted(keys, _keys(scores))
-    column[place] = odds
-    found = np.zeros(len(keys), np.float32)
-    found[place] = 1.0
-    return [column, column - np.repeat(best, lengths), found]
-
-
-def is_in(pairs: csr_array, Y: csr_array) -> np.ndarray:
-    """Which pairs are entries of Y."""
-    return np.isin(_keys(pairs), _keys(Y))
-
-
-def ranked(pairs: csr_array, odds: np.ndarray, k: int) -> csr_array:
-    """The `k` best pairs of each row, as scores in (0, 1), the best first."""
-    indptr, labels, best = csr_top_k_serial(pairs.indptr, pairs.indices, odds, k)
-    chance = 1 / (1 + np.exp(-np.clip(best, -_ODDS, _ODDS)))
-    return csr_array((chance.astype(np.float32), labels, indptr), shape=pairs.shape)
-
-
-def in_blocks(X: csr_array, work: Callable[[csr_array], csr_array]) -> csr_array:
-    """``work`` on some thousand rows at a time, put together."""
-    if X.shape[0] <= _ROWS:
-        return work(X)
-    return csr_array(vstack([work(X[start : start + _ROWS]) for start in range(0, X.shape[0], _ROWS)], format="csr"))
-
-
-def _keys(scores: csr_array) -> np.ndarray:
-    """Each stored entry as one number that orders by row, then label."""
-    rows = np.repeat(np.arange(scores.shape[0], dtype=np.int64), np.diff(scores.indptr))
-    return rows * scores.shape[1] + scores.indices
-
-
-def _products(X: csr_array, pairs: csr_array, vectors: csr_array, n_jobs: int | None) -> np.ndarray:
-    out = np.empty((pairs.nnz, 3), np.float32)
-
-    def work(block: tuple[int, int]) -> None:
-        match.products(
-            X.indptr, X.indices, X.data, *block, pairs.indptr, pairs.indices,
-            vectors.indptr, vectors.indices, vectors.data, X.shape[1], out,
-        )  # fmt: skip
-
-    jobs = 1 if X.shape[0] < 64 else n_jobs
-    pool.run(work, pool.blocks(X.shape[0], jobs), jobs)
-    return out
-
-
-def _frozen(matrix: csr_array) -> csr_array:
-    """With int64 starts, int32 indices and no leave to write, as arrays mapped from disk: kernels compile once."""
-    data, indices = np.asarray(matrix.data, np.float32), np.asarray(matrix.indices, np.int32)
-    indptr = np.asarray(matrix.indptr, np.int64)
-    part: np.ndarray
-    for part in (data, indices, indptr):
-        part.flags.writeable = False
-    found = csr_array(matrix.shape, dtype=np.float32)
-    found.data, found.indices, found.indptr = data, indices, indptr  # the constructor would narrow the starts again
-    return found
-
-
-# Holding out -----------------------------------------------------------------------------------------------------
-
-
-def hold_out(X: csr_array, Y: csr_array, random_state: int) -> tuple[Part, Part]:
-    """Points to fit rankers to, and a tenth to learn the blend from: more of few points, 4,000 at most.
-
-    Drawn at random, as test points are; labels that are then left without points are dropped from the held-out part,
-    for which they are unknown. (A draw that spares rare labels would show the blend too few of them.)
-    """
-    n = X.shape[0]
-    wanted = int(np.clip(0.1 * n, min(1000, n // 4), 4000))
-    order = np.random.default_rng([random_state, 7]).permutation(n)
-    held, rest = np.sort(order[:wanted]), np.sort(order[wanted:])
-    Y_rest, Y_held = Y[rest], Y[held]
-    return (X[rest], Y_rest), (X[held], known(Y_held, Y_rest))
-
-
-def known(Y: csr_array, train_Y: csr_array) -> csr_array:
-    """Y without the labels that no training point has."""
-    return only(Y, np.bincount(train_Y.indices, minlength=Y.shape[1]) > 0)
-
-
-def best_of(
-    blend: Blend, held: Part, found: Sequence[csr_array], train_Y: csr_array, *, keep: bool = True
-) -> tuple[int | None, list[dict[str, float]]]:
-    """Let the blend learn from the held-out part, and say what is best there. `keep` as for :meth:`Blend.learn`.
-
-    Returns
-    -------
-    best : int or None
-        The ranker that no blend improves on, or None for the blend.
-    rows : list of dict
-        Measures of each ranker, and of the blend as the last; none where the held-out part has no labels.
-    """
-    if not held[1].nnz:
-        return 0, []
-    some = _witnesses(held[1])
-    X, Y, found = held[0][some], held[1][some], [scores[some] for scores in found]
-    rows = [measures(Y, scores, train_Y) for scores in found]
-    rows.append(measures(Y, blend.learn(X, Y, found, keep=keep), train_Y))
-    goals = [row["goal"] for row in rows]
-    return None if goals[-1] >= max(goals[:-1]) else int(np.argmax(goals[:-1])), rows
-
-
-def alone_on(held: Part, scores: csr_array, train_Y: csr_array) -> dict[str, float]:
-    """Measures of one ranker on the held-out part."""
-    some = _witnesses(held[1])
-    return measures(held[1][some], scores[some], train_Y)
-
-
-def _witnesses(Y: csr_array) -> np.ndarray:
-    """Points with labels; a point without any is no witness, since its labels may be unknown ones."""
-    return np.flatnonzero(np.diff(Y.indptr))
-
-
-def measures(Y: csr_array, scores: csr_array, train_Y: csr_array) -> dict[str, float]:
-    """Of held-out points: P, PSP and F at 1 and 5, and the mean of GOALS as ``goal``."""
-    report = full_report(Y, scores, inv_propensity=inverse_propensity(train_Y), ks=(1, 5))
-    found = {f"{name}@{k}": float(report[f"{name}@{k}"]) for name in ("P", "PSP", "F") for k in (1, 5)}
-    return found | {"goal": sum(found[goal] for goal in GOALS) / len(GOALS)}
-
-
-def told(report: Sequence[dict[str, Any]], chosen: str) -> str:
-    """One sentence about what was chosen by a report whose last row is the whole and whose others are its parts."""
-    *parts, whole = report
-    best = max(parts, key=lambda row: row["goal"])
-    return (
-        f"{chosen}: the mean of P and F at 1 and 5 on held-out points is {whole['goal']:.2f} together and "
-        f"{best['goal']:.2f} for {best['model']} alone."
-    )
+def _name(member: Ranker) -> str:
+    return member.kind

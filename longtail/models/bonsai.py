@@ -1,13 +1,13 @@
 """Bonsai: shallow label trees with many children (Khandagale et al., 2020).
 
-As Parabel, but a group of labels is cut by plain k-means into up to a hundred parts of unequal size, and the tree
-stays two or three levels deep. Fewer decisions on the way to a label mean fewer mistakes that nothing below can mend,
-and small clusters of rare labels are not forced together: better on the tail.
+Like Parabel, but a group of labels is split by plain k-means into up to a hundred clusters of unequal size, and the
+tree has only two or three levels. Fewer decisions on the path to a label mean fewer errors that cannot be corrected
+further down, and rare labels are not forced into clusters of equal size, which improves the ranking of rare labels.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from longtail.models.label_tree import LabelTreeRanker
 
@@ -18,32 +18,34 @@ class Bonsai(LabelTreeRanker):
     Parameters
     ----------
     n_trees : int
-        Trees, each from its own random start.
+        Number of trees, each from its own random start. More trees are slower and slightly more accurate.
     arity : int
-        Children of an inner node at most.
+        Number of children of an inner node, at most.
     max_leaf : int
-        A group of labels no larger than this is not cut further.
+        A group of at most this many labels is not split further.
     max_depth : int
-        Levels at most, the labels' own included.
+        Number of levels, at most, including the level of the labels.
     loss : {"squared_hinge", "logistic"}
-        What is lost by a point on the wrong side of its margin.
+        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
     cost : float, optional
-        C, the weight of the loss against the regulariser. By default 1; for fewer than 20,000 points 0.25, 0.5 or 1,
-        the smallest that ranks held-out points as well as the best. Ten times as much for the logistic loss.
+        C, the weight of the loss against the regulariser. By default 1; with fewer than 20,000 points the
+        smallest of 0.25, 0.5 and 1 whose held-out score is within one standard error of the best. Ten times as much
+        for the logistic loss.
     tolerance : float
-        Stop a solve when no dual gradient is larger.
+        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude; larger is smaller on disk and faster.
+        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
     dtype : {"int8", "float32"}
-        How weights are kept. int8, whole steps of a scale that each node has of its own, halves the model, and cost no
-        accuracy on any data set tried.
+        Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
+        tried.
     normalize : bool
         Scale points to length 1 first, so that `cost` means the same for any features.
     beam : int
-        Nodes kept a level at prediction.
+        Number of nodes kept per level at prediction. More are slower and miss fewer labels.
     n_jobs : int, optional
-        Threads; all cores by default.
-    random_state : int
+        Number of threads; all cores by default.
+    random_state : None, int, Generator or RandomState
+        Seed of the clustering.
 
     Attributes
     ----------
@@ -68,7 +70,7 @@ class Bonsai(LabelTreeRanker):
         normalize: bool = True,
         beam: int = 10,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.n_trees = n_trees
         self.arity = arity

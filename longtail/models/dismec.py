@@ -1,38 +1,41 @@
-"""DiSMEC: one linear classifier a label, against all points (Babbar and Schölkopf, 2017).
+"""DiSMEC: one linear classifier per label, trained on all points (Babbar and Schölkopf, 2017).
 
-The label tree without inner nodes. Every label meets every point, so nothing is lost on a path; the price is training
-time that grows with points times labels. Small weights are dropped, which is what makes the model fit.
+A label tree without inner nodes. Every classifier is trained on and applied to every point, so no label is lost on a
+path; in return, training time grows with points times labels. Small weights are dropped, so that the model fits into
+memory.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from longtail.models.label_tree import LabelTreeRanker
 
 
 class DiSMEC(LabelTreeRanker):
-    """One classifier a label against all other points.
+    """One classifier per label against all others.
 
     Parameters
     ----------
     loss : {"squared_hinge", "logistic"}
-        What is lost by a point on the wrong side of its margin.
+        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
     cost : float, optional
-        C, the weight of the loss against the regulariser. By default 1; for fewer than 20,000 points 0.25, 0.5 or 1,
-        the smallest that ranks held-out points as well as the best. Ten times as much for the logistic loss.
+        C, the weight of the loss against the regulariser. By default 1; with fewer than 20,000 points the
+        smallest of 0.25, 0.5 and 1 whose held-out score is within one standard error of the best. Ten times as much
+        for the logistic loss.
     tolerance : float
-        Stop a solve when no dual gradient is larger.
+        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude.
+        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
     dtype : {"int8", "float32"}
-        How weights are kept. int8, whole steps of a scale that each node has of its own, halves the model, and cost no
-        accuracy on any data set tried.
+        Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
+        tried.
     normalize : bool
         Scale points to length 1 first, so that `cost` means the same for any features.
     n_jobs : int, optional
-        Threads; all cores by default.
-    random_state : int
+        Number of threads; all cores by default.
+    random_state : None, int, Generator or RandomState
+        Seed of the solver.
 
     Attributes
     ----------
@@ -52,7 +55,7 @@ class DiSMEC(LabelTreeRanker):
         dtype: str = "int8",
         normalize: bool = True,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.loss = loss
         self.cost = cost

@@ -1,33 +1,68 @@
 """Linear classifiers on label trees: the ranker of which Parabel, Bonsai and DiSMEC are settings.
 
-The papers' C = 1 suits many points. With few, a stronger regulariser is better on some data and worse on other, so
-where no cost is given, some are tried and held-out points choose.
+The papers' C = 1 suits many points. With few points, a stronger regulariser is better on some data sets and worse on
+others. If no cost is given, several are tried and held-out points decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
-from longtail.data.split import FEW
+from longtail.data.split import FEW, split
+from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.errors import SettingsError
+from longtail.kernels import pool, solve
+from longtail.kernels.beam import Options
 from longtail.linear import tree as label_tree
-from longtail.linear.forest import SLOPES, Forest
-from longtail.linear.train import SolverSettings, train
+from longtail.linear.forest import SLOPES, Forest, search_options
+from longtail.linear.train import SolverSettings, train_nodes
 from longtail.metrics import evaluate, inverse_propensity
-from longtail.models.base import Arrays, Ranker
-from longtail.models.wrapper import hold_out
+from longtail.models.base import Arrays, Ranker, data_bytes
+from longtail.params import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    Boolean,
+    Constraint,
+    Integer,
+    Jobs,
+    OneOf,
+    Seed,
+    optional,
+)
+from longtail.sparse import label_counts, labelled_rows, unit_rows, with_prefix, without_prefix
+from longtail.store import Stored
+from longtail.store.facts import FINITE
+from longtail.store.invariants import Rules
 
 _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
-_PARTS = 10  # of the held-out points, to see by how much a cost is better
+_SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
+_KEPT = 0.5  # weights that a label keeps, as a share of the features of its points
+_FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
 
 class LabelTreeRanker(Ranker):
-    """Base of the linear tree rankers; see a subclass for what its constructor takes."""
+    """Base of the linear tree rankers. The subclasses document their parameters."""
+
+    _constraints: ClassVar[dict[str, Constraint]] = {
+        "n_trees": Integer(1),
+        "arity": Integer(2),
+        "max_leaf": Integer(1),
+        "max_depth": Integer(1),
+        "loss": OneOf(*SLOPES),
+        "cost": optional(POSITIVE),
+        "tolerance": POSITIVE,
+        "threshold": NOT_NEGATIVE,
+        "dtype": OneOf("int8", "float32"),
+        "normalize": Boolean(),
+        "beam": Integer(1),
+        "n_jobs": Jobs(),
+        "random_state": Seed(),
+    }
 
     n_trees: int
     arity: int | None
@@ -42,120 +77,155 @@ class LabelTreeRanker(Ranker):
     normalize: bool
     beam: int
     n_jobs: int | None
-    random_state: int
+    random_state: Any
 
     _WIDTH = 256  # strongest features kept of a label's vector for clustering
 
-    def _check_settings(self) -> None:
-        if self.loss not in SLOPES:
-            raise SettingsError(f"loss is {self.loss!r}; choose one of {', '.join(SLOPES)}")
-        for name in ("n_trees", "beam", "max_leaf", "max_depth"):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
-        for name in ("cost", "tolerance"):
-            value = getattr(self, name)
-            if not (value is None and name == "cost") and not value > 0:
-                raise SettingsError(f"{name} is {value!r}; give a number above 0")
-        if self.threshold < 0:
-            raise SettingsError(f"threshold is {self.threshold!r}; give 0 or a number above it")
-        if self.dtype not in ("int8", "float32"):
-            raise SettingsError(f"dtype is {self.dtype!r}; choose int8 or float32")
-        if self.arity is not None and self.arity < 2:
-            raise SettingsError(f"arity is {self.arity!r}; give a whole number from 2")
+    def check_params(self) -> None:
+        """Compare every parameter with its constraint; a balanced tree also needs a power of two as its arity."""
+        super().check_params()
         if self.balanced and self.arity is not None and self.arity & (self.arity - 1):
-            raise SettingsError(f"arity is {self.arity!r}; a balanced tree halves, so give a power of two")
+            raise SettingsError(f"arity is {self.arity}; a balanced tree splits groups in two, so give a power of two")
 
     def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
-        self._check_settings()
         if self.normalize:
             X = unit_rows(X)
-        self.cost_ = self._choose_cost(X, Y, validation)
+        self.cost_ = self._steps.value("cost", lambda: self._choose_cost(X, Y, validation))
         with progress.stage("grouping labels"):
-            trees = self._plant(X, Y, self.n_trees)
-        (self.forest_,) = self._grow(trees, X, Y, [self.cost_])
+            trees = self._planted(X, Y)
+        (self.forest_,) = self._grow(trees, X, Y, [self.cost_], steps=self._steps)
+
+    _less_memory: ClassVar[str] = (
+        "Lower n_jobs (a thread holds the points of one group of labels) or n_trees, or use fewer points or features."
+    )
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: points of length 1, the root group once per thread, and the weights."""
+        threads, width = pool.cores(self.n_jobs), X.nnz / max(1, X.shape[0])
+        trial = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
+        columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
+        group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
+        weights = 6.0 * _KEPT * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        copies = data_bytes(X) * (2 if self.normalize else 1)
+        counted = copies + 3 * data_bytes(Y) + threads * group + weights * (self.n_trees + 1)
+        return _SCRATCH + _UNCOUNTED * counted
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
-        """The cost to train with: as given, or the usual one, or for few points what a tree and held-out ones like."""
+        """Return the cost as given, or the usual one, or, with few points, the one at which a tree ranks best.
+
+        Few are fewer than 20,000; held-out points are ranked.
+        """
         if self.cost is not None:
             return float(self.cost)
+        if "_settled" in self.__dict__:
+            return self._settled
         usual = 10.0 if self.loss == "logistic" else 1.0
         if X.shape[0] >= FEW:
             return usual
-        (X, Y), held = hold_out(X, Y, 1 / 3, self.random_state) if validation is None else ((X, Y), validation)
-        if held[1].nnz == 0:  # no point can be spared
+        held = validation
+        if held is None:
+            rows, held_rows = split(Y, 1 / 3, self._seed)
+            held = X[held_rows], Y[held_rows]
+            X, Y = X[rows], Y[rows]
+        if held[1].nnz == 0:  # every point is the last one of a label
             return usual
         with progress.stage("choosing the cost"):
             costs = [share * usual for share in _SHARES]
             forests = self._grow(self._plant(X, Y, 1), X, Y, costs, haste=2)
-            return costs[_smallest_near_best(np.array([self._worths(forest, Y, held) for forest in forests]))]
+            return costs[_smallest_near_best(np.array([self._held_out_scores(f, Y, held) for f in forests]))]
 
-    def _worths(self, forest: Forest, Y: csr_array, held: tuple[csr_array, csr_array]) -> list[float]:
-        """How well a forest ranks some parts of the held-out points, without rare labels paying for frequent ones."""
-        slope = SLOPES[self.loss]
-        found = forest.predict(held[0], Y.shape[1], 5, self.beam, slope, self.normalize, self.n_jobs)
-        labelled = np.flatnonzero(np.diff(held[1].indptr))
-        parts = [labelled[first::_PARTS] for first in range(min(_PARTS, len(labelled)))]
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy with the cost that is best for this data."""
+        rows = unit_rows(X) if self.normalize else X
+        copy = self.unfitted()
+        copy._settled = self._steps.value("cost", lambda: self._choose_cost(rows, Y, None))
+        return copy
+
+    def _held_out_scores(self, forest: Forest, Y: csr_array, held: tuple[csr_array, csr_array]) -> list[float]:
+        """Return nDCG@5 + PSnDCG@5 on each of up to ten folds of the held-out points.
+
+        The sum keeps rare labels from being traded for frequent ones.
+        """
+        predicted = forest.predict(held[0], Y.shape[1], self._options(5), self.n_jobs)
+        labelled = labelled_rows(held[1])
+        folds = [labelled[first::_FOLDS] for first in range(min(_FOLDS, len(labelled)))]
         inverse = inverse_propensity(Y)
-        figures = [evaluate(held[1][part], found[part], inv_propensity=inverse, ks=(5,)) for part in parts]
-        return [part["nDCG@5"] + part["PSnDCG@5"] for part in figures]
+        measured = [evaluate(held[1][fold], predicted[fold], inv_propensity=inverse, ks=(5,)) for fold in folds]
+        return [metrics["nDCG@5"] + metrics["PSnDCG@5"] for metrics in measured]
+
+    def _planted(self, X: csr_array, Y: csr_array) -> list[label_tree.LabelTree]:
+        """Return the trees of labels of this fit, from a checkpoint if they are there."""
+
+        def compute() -> tuple[dict[str, Any], Arrays]:
+            trees = self._plant(X, Y, self.n_trees)
+            parts = [with_prefix(f"{i}.", vars(tree)) for i, tree in enumerate(trees)]
+            return {"n_trees": len(trees)}, {name: array for part in parts for name, array in part.items()}
+
+        facts, arrays = self._steps.stored("groups", compute)
+        return [label_tree.LabelTree(**without_prefix(f"{i}.", arrays)) for i in range(facts["n_trees"])]
 
     def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[label_tree.LabelTree]:
-        """Trees of labels, without weights."""
-        labels = np.flatnonzero(np.bincount(Y.indices, minlength=Y.shape[1])).astype(np.int32)
+        """Return trees of labels, without weights."""
+        labels = np.flatnonzero(label_counts(Y)).astype(np.int32)
         if self.arity is None or len(labels) <= self.max_leaf:
             return [label_tree.build(labels, [], self.max_leaf, 0, 1)]
-        vectors = label_tree.label_vectors(X, Y, self._WIDTH, self.n_jobs)
+        vectors = label_tree.mean_label_vectors(X, Y, self._WIDTH, self.n_jobs)
         if self.balanced:
-            cuts = label_tree.balanced(vectors, self.arity, self.max_leaf)
+            cuts = label_tree.balanced_cuts(vectors, self.arity, self.max_leaf)
         else:
-            cuts = [label_tree.k_means(vectors, self.arity)] * (self.max_depth - 1)
-        seeds = np.random.default_rng(self.random_state).integers(1 << 30, size=n_trees)
+            cuts = [label_tree.k_means_cut(vectors, self.arity)] * (self.max_depth - 1)
+        seeds = np.random.default_rng(self._seed).integers(1 << 30, size=n_trees)
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 
     def _grow(
-        self, trees: list[label_tree.LabelTree], X: csr_array, Y: csr_array, costs: Sequence[float], haste: int = 1
+        self,
+        trees: list[label_tree.LabelTree],
+        X: csr_array,
+        Y: csr_array,
+        costs: Sequence[float],
+        haste: int = 1,
+        steps: Steps = NO_STEPS,
     ) -> list[Forest]:
-        """Classifiers for the nodes of trees: a forest for each cost, of which the smallest comes first.
+        """Train the classifiers of the nodes of trees: one forest per cost, the smallest cost first.
 
-        haste : 2 takes up to a third less time; 21 of 24 costs it chose were those of 1, the others next to them.
+        `haste` is a factor on the solver tolerance. 2 is up to a third faster and chose the same cost in 21 of 24
+        trials, a neighbouring one in the rest.
         """
         settings = SolverSettings(
             self.loss, tuple(costs), haste * self.tolerance, threshold=self.threshold, dtype=self.dtype
         )
-        return [Forest.join(trees, weights) for weights in train(trees, X, Y, settings, self.n_jobs, self.random_state)]
+        per_cost = train_nodes(trees, X, Y, settings, self.n_jobs, self._seed, steps)
+        return [Forest.join(trees, weights) for weights in per_cost]
+
+    def _options(self, k: int) -> Options:
+        return search_options(self.beam, self.loss, self.normalize, k)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.forest_.predict(X, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize, self.n_jobs)
+        return self.forest_.predict(X, self.n_labels_, self._options(k), self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        return self.forest_.search_point(
-            indices, values, self.n_labels_, k, self.beam, SLOPES[self.loss], self.normalize
-        )
+        return self.forest_.search_point(indices, values, self.n_labels_, self._options(k))
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {"cost": self.cost_}, self.forest_.arrays(), {}
+
+    _facts: ClassVar = {"cost": optional(FINITE)}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        return Forest.array_rules()
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.forest_, self.cost_ = Forest(**arrays), facts["cost"]
 
 
-def _smallest_near_best(worths: np.ndarray) -> int:
-    """The first of some costs, ascending, that is as good as the best: within its standard error, and a hundredth.
+def _smallest_near_best(scores: np.ndarray) -> int:
+    """Return the first of several costs, ascending, that is as good as the best: within a standard error and 1 %.
 
-    worths : (costs, parts). The held-out points are missing when the cost is chosen, and the more points, the smaller
-    the cost that suits them; a choice that is nearly a draw therefore goes to the smaller one.
+    scores : (costs, folds). The final model is trained on more points than the trial, and more points suit a smaller
+    cost; a near tie therefore goes to the smaller one.
     """
-    means = worths.mean(axis=1)
-    behind = worths[means.argmax()] - worths
-    error = behind.std(axis=1, ddof=1) / np.sqrt(worths.shape[1]) if worths.shape[1] > 1 else np.zeros(len(worths))
+    means = scores.mean(axis=1)
+    behind = scores[means.argmax()] - scores
+    error = behind.std(axis=1, ddof=1) / np.sqrt(scores.shape[1]) if scores.shape[1] > 1 else np.zeros(len(scores))
     return int(np.argmax(behind.mean(axis=1) <= np.minimum(error, 0.01 * means.max())))
-
-
-def unit_rows(X: csr_array) -> csr_array:
-    """Rows scaled to length 1; the matrix itself where they are so already, as TF-IDF is."""
-    lengths = np.sqrt(np.add.reduceat(np.append(X.data * X.data, 0), X.indptr[:-1])) if X.nnz else np.ones(X.shape[0])
-    counts = np.diff(X.indptr)
-    lengths = np.where((counts > 0) & (lengths > 0), lengths, 1.0)
-    if np.abs(lengths - 1).max() < 1e-4:
-        return X
-    return csr_array((X.data / np.repeat(lengths, counts).astype(np.float32), X.indices, X.indptr), shape=X.shape)

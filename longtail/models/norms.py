@@ -1,7 +1,7 @@
-"""How long the classifier of each label is: what TAug is about (paper, Fig. 1 and 2).
+"""The norm of each label's weights: the observation that TAug starts from (paper, Fig. 1 and 2).
 
-The norm of a label's weights follows the label's frequency, so that rare labels are scored too low. In trees the
-weights are those of the labels' own nodes, without the inner nodes (§3.1).
+The norm of a label's weight vector grows with the label's frequency, so that rare labels are scored too low. In label
+trees the weights are those of the labels' own nodes, without the inner nodes (§3.1).
 """
 
 from __future__ import annotations
@@ -13,44 +13,41 @@ import numpy as np
 from longtail.errors import ModelError
 from longtail.linear.forest import Forest
 from longtail.models.base import Ranker
-
-_INSIDE = ("base_", "tail_", "members_", "ranker_")  # where rankers keep the rankers in them
+from longtail.models.parts import rankers_inside
 
 
 def label_norms(ranker: Ranker) -> np.ndarray:
-    """Norm of the weights of each label, (L,); NaN for labels without a classifier.
+    """Return the norm of each label's weights, (L,); NaN for labels without a classifier.
 
-    Of rankers within a ranker the first that knows a label counts, so that TAug has its head labels' norms from one
-    side and its tail labels' from the other.
+    A ranker with classifiers of its own defines ``_label_norms()``. Of several rankers within a ranker the first with a
+    classifier for a label counts, so that TAug has the norms of its head labels from one side and those of its tail
+    labels from the other.
     """
     norms = np.full(ranker.n_labels_, np.nan)
-    found = _norms(ranker)
-    if not found:
+    parts = _norms(ranker)
+    if not parts:
         raise ModelError(
-            f"A {type(ranker).__name__} has no classifier a label whose norm could be shown. "
-            "Models that have: bonsai, parabel, dismec, glas, and what wraps them."
+            f"A {type(ranker).__name__} has no classifier per label whose norm could be shown. "
+            "Models that have: bonsai, parabel, dismec, glas, and rankers that wrap them."
         )
-    for some in found:
-        norms = np.where(np.isnan(norms), some[: len(norms)], norms)  # TAug's sides have one label more
+    for part in parts:
+        norms = np.where(np.isnan(norms), part[: len(norms)], norms)  # TAug's sides have one label more
     return norms
 
 
 def _norms(ranker: Ranker) -> list[np.ndarray]:
-    loose: Any = ranker
+    """Return the norms of a ranker and of the rankers in it, one array each."""
+    own: Any = getattr(ranker, "_label_norms", None)
+    if own is not None:
+        return [own()]
     forest = getattr(ranker, "forest_", None)
     if isinstance(forest, Forest):
-        return [_of_trees(forest, ranker.n_labels_)]
-    if ranker.kind == "glas":
-        norms = np.full(ranker.n_labels_, np.nan)
-        norms[loose.label_ids_] = np.linalg.norm(loose.instance_.labels[:, :-1], axis=1)  # the last number is the bias
-        return [norms]
-    inside = [getattr(ranker, name, None) for name in _INSIDE]
-    flat = [one for part in inside for one in (part if isinstance(part, list) else [part])]
-    return [norms for one in flat if isinstance(one, Ranker) for norms in _norms(one)]
+        return [_forest_norms(forest, ranker.n_labels_)]
+    return [norms for one in rankers_inside(ranker) for norms in _norms(one)]
 
 
-def _of_trees(forest: Forest, n_labels: int) -> np.ndarray:
-    """The mean over trees of the norm of each label's node."""
+def _forest_norms(forest: Forest, n_labels: int) -> np.ndarray:
+    """Return the mean over trees of the norm of each label's node."""
     total, times = np.zeros(n_labels), np.zeros(n_labels)
     for t in range(len(forest.ptr)):
         span = slice(forest.ptr[t, 0], forest.ptr[t, -1])

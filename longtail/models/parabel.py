@@ -1,13 +1,14 @@
 """Parabel: balanced binary label trees with linear classifiers (Prabhu et al., 2018).
 
-Labels are halved again and again by two-means on the mean features of their points, until a group is small; every
-node learns to tell its points from its sibling's, every label from the other labels of its group. A label's score is
-the product of the chances on its path, averaged over the trees.
+Labels are split in two again and again by balanced 2-means on the mean features of their points, until a group is
+small. Every node has a classifier that separates its points from its sibling's, every label one that separates it from
+the other labels of its group. The score of a label is the product of the probabilities on its path, averaged over the
+trees.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from longtail.models.label_tree import LabelTreeRanker
 
@@ -18,29 +19,37 @@ class Parabel(LabelTreeRanker):
     Parameters
     ----------
     n_trees : int
-        Trees, each from its own random start. One trains three times as fast and loses some tenths of a point.
+        Number of trees, each from its own random start. More trees are slower and more accurate by a few tenths
+        of a point.
     arity : int
-        Children of an inner node, a power of two.
+        Number of children of an inner node, a power of two.
     max_leaf : int
-        Labels under one node at most.
+        Number of labels under one node, at most.
     loss : {"squared_hinge", "logistic"}
-        The logistic loss wants a `cost` near 10.
+        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
     cost : float
-        C, the weight of the loss against the regulariser.
+        C, the weight of the loss against the regulariser. More fits the training points more
+        closely.
     tolerance : float
-        Stop a solve when no dual gradient is larger.
+        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude; larger is smaller on disk and faster.
+        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
     dtype : {"int8", "float32"}
-        How weights are kept. int8, whole steps of a scale that each node has of its own, halves the model, and cost no
-        accuracy on any data set tried.
+        Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
+        tried.
     normalize : bool
         Scale points to length 1 first, so that `cost` means the same for any features.
     beam : int
-        Nodes kept a level at prediction.
+        Number of nodes kept per level at prediction. More are slower and miss fewer labels.
     n_jobs : int, optional
-        Threads; all cores by default.
-    random_state : int
+        Number of threads; all cores by default.
+    random_state : None, int, Generator or RandomState
+        Seed of the clustering.
+
+    Attributes
+    ----------
+    cost_ : float
+        The cost that was used.
     """
 
     kind: ClassVar[str] = "parabel"
@@ -60,7 +69,7 @@ class Parabel(LabelTreeRanker):
         normalize: bool = True,
         beam: int = 10,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.n_trees = n_trees
         self.arity = arity

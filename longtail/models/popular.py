@@ -1,7 +1,7 @@
-"""Popular: the most frequent labels, the same for every point. The floor that any model must clear.
+"""Popular: the most frequent labels, the same for every point. The baseline that any model must beat.
 
-It shows how much of a measure is bought by frequency alone: on skewed labels its P@1 can look respectable while its
-propensity-scored figures and its coverage are close to nothing.
+It shows how much of a metric label frequency alone explains: on skewed labels its P@1 can look respectable while its
+propensity-scored metrics and its coverage are close to 0.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.models.base import Arrays, Ranker
-
-_BELOW_ONE = np.nextafter(np.float32(1), np.float32(0))
+from longtail.sparse import bounded_scores, from_top_k, label_counts
+from longtail.store import Stored
+from longtail.store.invariants import Rules, floats, indices
 
 
 class Popular(Ranker):
     """The most frequent labels, the same for every point: the baseline.
 
-    A label's score is its share of the training points.
+    The score of a label is its share of the training points.
     """
 
     kind: ClassVar[str] = "popular"
@@ -30,20 +31,23 @@ class Popular(Ranker):
     def _fit(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
-        counts = np.bincount(Y.indices, minlength=Y.shape[1])
+        counts = label_counts(Y)
         order = np.argsort(-counts, kind="stable")  # equal counts by smaller index
         self.labels_ = order[: np.count_nonzero(counts)].astype(np.int32)
         share = counts[self.labels_] / (Y.shape[0] + 1)
-        self.share_ = np.minimum(share.astype(np.float32), _BELOW_ONE)
+        self.share_ = bounded_scores(share)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         n, k = X.shape[0], min(k, self.labels_.size)
-        indptr = np.arange(n + 1, dtype=np.int64 if n * k >= 2**31 else np.int32) * k
-        labels, scores = np.tile(self.labels_[:k], n), np.tile(self.share_[:k], n)
-        return csr_array((scores, labels, indptr), shape=(n, self.n_labels_))
+        labels, scores = np.tile(self.labels_[:k], (n, 1)), np.tile(self.share_[:k], (n, 1))
+        return from_top_k(labels, scores, None, self.n_labels_)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {}, {"labels": self.labels_, "share": self.share_}, {}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        return Rules({"labels": indices("n", below="L", distinct=True), "share": floats("n", least=0, most=1)})
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.labels_, self.share_ = arrays["labels"], arrays["share"]

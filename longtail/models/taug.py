@@ -1,73 +1,93 @@
-"""TAug: frequent and rare labels learnt apart, the rare ones from more points (§3.3 of "Improving tail label prediction
-for extreme multi-label learning", submitted to ICLR 2021).
+"""TAug: head and tail labels trained apart, the tail from augmented points.
+
+Reference: §3.3 of "Improving tail label prediction for extreme multi-label learning", submitted to ICLR 2021.
 
 The ⌊τL⌋ most frequent labels are the head, the others the tail. One copy of the base is fitted to the points that have
 head labels, with these alone; another to those that have tail labels, with these alone and with `n_aug` altered copies
 of each point: some features left out, the values of some exchanged. A rare label then never competes with a frequent
 one for the same classifier, and has more to learn from.
 
-What the paper leaves open is how the two are put together: each was fitted to its own points, so their scores are on
-scales of their own, and the tail's copy has never met a point without tail labels. Here, unless ``rest=False``, such
-points are part of a side as well, under one label more, "none of these"; and unless ``whole=False`` a third copy,
-fitted to all points and labels as the base itself would be, has its say. A small model of chances is learnt from
-held-out points, on the copies' log odds and what is known of the label: its count, its text, the mean of its points
-(:mod:`longtail.models.blend`). Scores are then multiplied by the inverse propensity of the label to the power `tilt`,
-as far as that costs no more than a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores
-are chances.
+The paper leaves open how the two are put together. ``preset="paper"`` takes the plain union: each label has the score
+that its own side gives it. But each side was fitted to its own points, so that their scores are on different scales,
+and the tail's copy has never met a point without tail labels. ``preset="fast"`` therefore adds such points to each side
+under one more label, "none of these" (`rest`), and trains a combiner on held-out points (:mod:`longtail.combine`).
+Scores are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than
+a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores are probabilities.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from longtail.combine.candidates import CandidateList
+from longtail.combine.combiner import Combiner
+from longtail.combine.label_profile import LabelProfile, frequencies
+from longtail.combine.predictor import CandidatePredictor
+from longtail.combine.selection import measures
 from longtail.data.augment import augmented
+from longtail.data.split import hold_out_points
 from longtail.engine import memory
-from longtail.errors import SettingsError
 from longtail.kernels import pool
 from longtail.kernels.topk import csr_top_k_serial
-from longtail.labels.head_tail import head, only
+from longtail.labels.head_tail import head
 from longtail.metrics import inverse_propensity
-from longtail.models.base import Arrays, Ranker
-from longtail.models.blend import Blend, LabelSide, Part, hold_out, in_blocks, known, measures
-from longtail.models.wrapper import Wrapper, check_base
+from longtail.models.base import Arrays, Ranker, data_bytes
+from longtail.models.presets import PresetRanker
+from longtail.models.wrapper import Wrapper
+from longtail.params import DROPOUT, SHARE, Anything, Boolean, Integer, Jobs, Number, Seed, optional
+from longtail.sparse import LEAST_SCORE, label_counts, labelled_rows, resized, select_labels
+from longtail.store import Stored
+from longtail.store.facts import ROWS, Text
+from longtail.store.invariants import Rules, floats
 
 _TILTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
 _PRICE = 1.0  # points of P@1 that tilting may cost on the held-out points
-_TAU = 0.1
-_NEAR = 20  # candidates by label text
-_ABOVE_ZERO = np.float32(1e-30)
+_MANY_LABELS = 100_000  # from here on the paper's τ is 0.01
+_HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
+
+Part = tuple[csr_array, csr_array]
 
 
-class TAug(Wrapper):
-    """Head and tail labels learnt apart, the tail from augmented points.
+class TAug(Wrapper, PresetRanker):
+    """Head and tail labels trained apart, the tail from augmented points.
+
+    A parameter that is None has the value of the preset.
 
     Parameters
     ----------
     base : Ranker
-        What to fit twice; copies of it are fitted.
+        Ranker to fit twice; copies of it are fitted.
+    preset : {"fast", "paper"}
+        Values of the other parameters: with a combiner trained on held-out points, or the paper's plain union.
     tau : float, optional
-        Share of labels that are head labels. By default a tenth, and with few labels what comes nearest to it and
-        leaves neither side empty.
-    n_aug : int
-        Altered copies of each point of the tail.
-    keep : float
-        Chance of a feature to stay in a copy.
-    swap : float
+        Share of labels that are head labels. By default 0.1, or 0.01 from 100,000 labels on, and with few labels what
+        comes nearest to it and leaves neither side empty.
+    n_aug : int, optional
+        Number of altered copies of each point of the tail.
+    dropout : float, optional
+        Probability of leaving a feature out of a copy.
+    swap : float, optional
         Share of a copy's features whose values are exchanged.
-    rest : bool
-        Whether each side also learns to tell the points that have none of its labels; the paper's do not.
-    whole : bool
-        Whether a copy fitted to all labels is heard, too; the paper has none.
     tilt : float, optional
-        Power of the inverse propensity that scores are multiplied with; by validation if not given.
-    depth : int
-        Candidates from each side.
+        Power of the inverse propensity that scores are multiplied with. In the fast preset chosen by validation, in the
+        paper's 0.
+    n_candidates : int
+        Number of candidates per point from each side.
+    propensity_a, propensity_b : float
+        Constants of the propensity model.
+    advanced : dict, optional
+        Settings that only experiments need: ``rest`` (add the other points to each side as an extra "none of these"
+        class), ``combine`` (train a combiner, or take the plain union), ``whole`` (also train a copy on all labels and
+        use its scores), ``text`` (let the combiner use label text and the mean of a label's points). The paper has none
+        of the four.
     n_jobs : int, optional
-        Threads; all cores by default.
-    random_state : int
+        Number of threads; all cores by default.
+    random_state : int, Generator, RandomState or None
         Seed of the copies and of the held-out part.
 
     Attributes
@@ -79,10 +99,53 @@ class TAug(Wrapper):
     why_ : str
         How that was chosen.
     report_ : list of dict
-        Measures on the held-out points at each tilt tried; empty if there were too few.
+        Metrics on the held-out points at each tilt tried; empty if there were too few.
+
+    Examples
+    --------
+    >>> from longtail import Bonsai, TAug
+    >>> TAug(Bonsai(), preset="paper")
+    TAug(base=Bonsai(), preset='paper')
     """
 
     kind: ClassVar[str] = "taug"
+    _presets: ClassVar = {
+        "fast": {
+            "n_aug": 4,
+            "dropout": 0.3,
+            "swap": 0.3,
+            "tilt": None,
+            "rest": True,
+            "combine": True,
+            "whole": False,
+            "text": False,
+        },
+        "paper": {
+            "n_aug": 4,
+            "dropout": 0.3,
+            "swap": 0.3,
+            "tilt": 0.0,
+            "rest": False,
+            "combine": False,
+            "whole": False,
+            "text": False,
+        },
+    }
+    _advanced: ClassVar = {"rest": Boolean(), "combine": Boolean(), "whole": Boolean(), "text": Boolean()}
+    _constraints: ClassVar = {
+        "base": Anything(),
+        "tau": optional(Number(0, 1, above=True, below=True)),
+        "n_aug": Integer(0),
+        "dropout": DROPOUT,
+        "swap": SHARE,
+        "tilt": SHARE,
+        "n_candidates": Integer(1),
+        "propensity_a": Number(0, above=True),
+        "propensity_b": Number(0, above=True),
+        "n_jobs": Jobs(),
+        "random_state": Seed(),
+    }
+    predictor_: CandidatePredictor
     tail_: Ranker | None  # None for a single label, which has no other side
     whole_: Ranker | None
     tilt_: float
@@ -92,137 +155,179 @@ class TAug(Wrapper):
     def __init__(
         self,
         base: Any,
+        preset: str = "fast",
         tau: float | None = None,
-        n_aug: int = 4,
-        keep: float = 0.7,
-        swap: float = 0.3,
-        rest: bool = True,
-        whole: bool = True,
+        n_aug: int | None = None,
+        dropout: float | None = None,
+        swap: float | None = None,
         tilt: float | None = None,
-        depth: int = 50,
+        n_candidates: int = 50,
+        propensity_a: float = 0.55,
+        propensity_b: float = 1.5,
+        advanced: dict[str, Any] | None = None,
         n_jobs: int | None = None,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.base = base
+        self.preset = preset
         self.tau = tau
         self.n_aug = n_aug
-        self.keep = keep
+        self.dropout = dropout
         self.swap = swap
-        self.rest = rest
-        self.whole = whole
         self.tilt = tilt
-        self.depth = depth
+        self.n_candidates = n_candidates
+        self.propensity_a = propensity_a
+        self.propensity_b = propensity_b
+        self.advanced = advanced
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _check_settings(self) -> None:
-        check_base(self.base, type(self).__name__)
-        for name, least in (("n_aug", 0), ("depth", 1)):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < least:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from {least}")
-        if not 0 < self.keep <= 1:
-            raise SettingsError(f"keep is {self.keep!r}; give a number above 0, up to 1")
-        if not 0 <= self.swap <= 1:
-            raise SettingsError(f"swap is {self.swap!r}; give a number from 0 to 1")
-        if self.tilt is not None and not 0 <= self.tilt <= 1:
-            raise SettingsError(f"tilt is {self.tilt!r}; give a number from 0 to 1, or none to have it chosen")
+    def _copies(self) -> int:
+        settings = self.settings()
+        each = 3 if settings.whole else 2
+        return 2 * each if settings.combine or settings.tilt is None else each
+
+    # Training ----------------------------------------------------------------------------------------------------
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Part | None) -> None:
-        self._check_settings()
+        settings = self.settings()
+        self.report_, self.tilt_, self.why_ = [], settings.tilt or 0.0, ""
         is_head = self._head(Y)
-        self.report_, self.tilt_, self.why_ = [], self.tilt or 0.0, ""
         if is_head is None:
             self._fit_base(X, Y, Z, validation)
             self.tail_ = self.whole_ = None
             return
+        recipe = self._tuned_base(X, Y, Z)
+        part, held = (X, Y), validation
         if validation is None:
-            part, held = hold_out(X, Y, self.random_state)
-        else:
-            part, held = (X, Y), (validation[0], known(validation[1], Y))
-        self.blend_ = Blend(LabelSide(np.empty(0)), _NEAR, self.n_jobs)
-        if held[1].nnz and only(part[1], is_head).nnz and only(part[1], ~is_head).nnz:
-            self._fit_sides(*part, Z, is_head)
-            self._keep_labels(*part, Z)
-            self._integrate(part, held)
+            share, least, most = _HELD_OUT
+            rows, rest = hold_out_points(Y, share, [self._seed, 7], at_least=min(least, X.shape[0] // 4), at_most=most)
+            part, held = (X[rows], Y[rows]), (X[rest], Y[rest])
+        assert held is not None
+        wanted = settings.combine or settings.tilt is None
+        both = select_labels(part[1], is_head).nnz and select_labels(part[1], ~is_head).nnz
+        self._keep_labels(*part, Z, None)
+        known = select_labels(held[1], label_counts(part[1]) > 0)
+        if wanted and known.nnz and both:
+            self._fit_sides(recipe, *part, Z, is_head, "part")
+            some = labelled_rows(known)
+            self._integrate(part[1], (held[0][some], known[some]))
             if validation is not None:
                 return
-        self._fit_sides(X, Y, Z, is_head)
-        self._keep_labels(X, Y, Z)
+        self._fit_sides(recipe, X, Y, Z, is_head, "all")
+        self._keep_labels(X, Y, Z, self.predictor_.combiner)
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: both sides at once, the tail with its altered copies."""
+        more = 2 + self.settings().n_aug
+        return super().memory_needed(X, Y, Z) * 2 + data_bytes(X, Y) * more * 2
 
     def _head(self, Y: csr_array) -> np.ndarray | None:
-        """Which labels are head labels; None where there is but one label and `tau` was not asked for."""
+        """Return which labels are head labels; None where there is but one label and `tau` was not given."""
         if self.tau is not None:
             return head(Y, self.tau)
         n_seen = len(np.unique(Y.indices))
-        return head(Y, np.clip(_TAU, 1 / n_seen, 1 - 0.5 / n_seen)) if n_seen > 1 else None
+        usual = 0.1 if n_seen < _MANY_LABELS else 0.01
+        return head(Y, np.clip(usual, 1 / n_seen, 1 - 0.5 / n_seen)) if n_seen > 1 else None
 
-    def _fit_sides(self, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray) -> None:
-        """A copy of the base for each side, at once where memory allows, and one for both."""
-        base = check_base(self.base, type(self).__name__)
-        wide = Z if Z is None or not self.rest else _resized(Z, Y.shape[1] + 1)  # "none of these" has no text
+    def _fit_sides(
+        self, recipe: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray, points: str
+    ) -> None:
+        """Fit a copy of the base for each side, at once where memory allows, and one for both where wanted.
+
+        `points` is the name of these points in a checkpoint.
+        """
+        settings = self.settings()
+        wide = Z if Z is None or not settings.rest else resized(Z, Y.shape[1] + 1)  # "none of these" has no text
 
         def fit(tail: bool) -> Ranker:
-            side = only(Y, ~is_head if tail else is_head)
-            rows = np.flatnonzero(np.diff(side.indptr))
+            side = select_labels(Y, ~is_head if tail else is_head)
+            rows = labelled_rows(side)
             some = X[rows], side[rows]
             if tail:
-                some = augmented(*some, self.n_aug, self.keep, self.swap, self.random_state)
-            if self.rest:
+                some = augmented(*some, settings.n_aug, 1 - settings.dropout, settings.swap, self._seed)
+            if settings.rest:
                 some = _with_rest(*some, X[np.flatnonzero(np.diff(side.indptr) == 0)])
-            return base.unfitted().fit(*some, label_features=wide)
+            return self._fitted_copy(recipe, f"{points}-{'tail' if tail else 'head'}", *some, wide)
 
-        free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + self.n_aug)
+        free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + settings.n_aug)
         at_once = self.n_jobs if free is None or free > held_twice else 1
         self.base_, self.tail_ = pool.run(fit, (False, True), at_once)
-        self.whole_ = base.unfitted().fit(X, Y, label_features=Z) if self.whole else None
+        self.whole_ = self._fitted_copy(recipe, f"{points}-whole", X, Y, Z) if settings.whole else None
 
-    def _integrate(self, part: Part, held: Part) -> None:
-        """Learn the common scale, and how far to tilt, from points that neither copy has seen."""
-        some = np.flatnonzero(np.diff(held[1].indptr))
-        X, Y = held[0][some], held[1][some]
-        scores = self.blend_.learn(X, Y, self._found(X, self.depth))
-        for tilt in _TILTS if self.tilt is None else sorted({0.0, self.tilt}):
-            row = measures(Y, self._tilted(scores, tilt, self.depth), part[1])
+    def _integrate(self, Y_train: csr_array, held: Part) -> None:
+        """Train the combiner and choose the tilt, by points that no copy has seen."""
+        X, Y = held
+        settings = self.settings()
+        if settings.combine:
+            layout = self.predictor_.layout(len(self._listing(X[:1], 1)))
+            pairs = self.predictor_.collect(X, Y, self._listing, self.n_jobs)
+            scores = pairs.cross_scored(layout, Y.shape, self.n_candidates)
+            self.predictor_ = replace(self.predictor_, combiner=pairs.train(layout, Y_train, Y, None))
+        else:
+            scores = self._united(X, self.n_candidates)
+        for tilt in _TILTS if settings.tilt is None else sorted({0.0, settings.tilt}):
+            row = measures(Y, self._tilted(scores, tilt, self.n_candidates), Y_train)
             self.report_.append({"model": f"tilt {tilt:g}", "tilt": tilt} | row)
-        if self.tilt is None:
+        if settings.tilt is None:
             enough = self.report_[0]["P@1"] - _PRICE
             self.tilt_ = max(row["tilt"] for row in self.report_ if row["P@1"] >= enough)
         plain, used = self.report_[0], next(row for row in self.report_ if row["tilt"] == self.tilt_)
         self.why_ = (
-            f"a tilt of {self.tilt_:g}: on held-out points PSP@1 goes from {plain['PSP@1']:.2f} to {used['PSP@1']:.2f} "
+            f"A tilt of {self.tilt_:g}: on held-out points PSP@1 goes from {plain['PSP@1']:.2f} to {used['PSP@1']:.2f} "
             f"and P@1 from {plain['P@1']:.2f} to {used['P@1']:.2f}."
         )
 
-    def _keep_labels(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> None:
-        """What is known of labels from the points in use."""
-        self.blend_.side = LabelSide.of(X, Y, Z, self.n_jobs)
-        weights = inverse_propensity(Y)
+    def _keep_labels(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
+        """Keep what is known of labels from the points in use."""
+        settings = self.settings()
+        profile = LabelProfile.of(X, Y, Z, self.n_jobs) if settings.text else LabelProfile()
+        predictor = CandidatePredictor(
+            [], frequencies(Y), label_counts(Y) == 0, profile, width=max(2, self.n_candidates)
+        )
+        fresh = Combiner.untrained(predictor.layout(3 if settings.whole else 2))
+        self.predictor_ = replace(predictor, combiner=combiner or fresh)
+        weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
         self.weights_ = (weights / weights.max()).astype(np.float32)
 
-    # Answering ---------------------------------------------------------------------------------------------------
+    # Prediction --------------------------------------------------------------------------------------------------
 
-    def _found(self, X: csr_array, depth: int) -> list[csr_array]:
+    def _sides(self, X: csr_array, k: int) -> list[csr_array]:
+        """Return the scores of each copy, at most k per point."""
         assert self.tail_ is not None
         sides = self.base_, self.tail_
-        whole = [] if self.whole_ is None else [self.whole_.predict(X, depth)]
-        if not self.rest:
-            return [side.predict(X, depth) for side in sides] + whole
+        whole = [] if self.whole_ is None else [self.whole_.predict(X, k)]
+        if not self.settings().rest:
+            return [side.predict(X, k) for side in sides] + whole
         real = np.arange(self.n_labels_ + 1) < self.n_labels_
-        found = [only(side.predict(X, depth + 1), real) for side in sides]
+        found = [select_labels(side.predict(X, k + 1), real) for side in sides]
         shape = X.shape[0], self.n_labels_
         return [csr_array((one.data, one.indices, one.indptr), shape=shape) for one in found] + whole
+
+    def _listing(self, X: csr_array, k: int) -> list[CandidateList]:
+        return [CandidateList.of_scores(scores) for scores in self._sides(X, k)]
+
+    def _united(self, X: csr_array, k: int) -> csr_array:
+        """Return the plain union: each label with the score of its side, best first."""
+        head_scores, tail_scores, *_ = self._sides(X, k)
+        total = csr_array(head_scores + tail_scores)
+        total.sort_indices()
+        indptr, labels, best = csr_top_k_serial(total.indptr, total.indices.astype(np.int32), total.data, k)
+        return csr_array((best, labels, indptr), shape=total.shape)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         if self.tail_ is None:
             return self.base_.predict(X, k)
-        depth = max(self.depth, k)
-        return in_blocks(
-            X, lambda rows: self._tilted(self.blend_.predict(rows, self._found(rows, depth), 2 * depth), self.tilt_, k)
-        )
+        depth = 2 * max(self.n_candidates, k)
+        if not self.settings().combine:
+            return self._tilted(self._united(X, depth), self.tilt_, k)
+        jobs = pool.threads_for(X.shape[0], self.n_jobs)
+        scores = self.predictor_.predict(X, lambda rows, _: self._listing(rows, depth // 2), depth, jobs)
+        return self._tilted(scores, self.tilt_, k)
 
     def _tilted(self, scores: csr_array, tilt: float, k: int) -> csr_array:
-        """The k best by score times inverse propensity to the power `tilt`, the greatest of these counting as 1."""
-        raised = np.maximum(scores.data * self.weights_[scores.indices] ** np.float32(tilt), _ABOVE_ZERO)
+        """Return the k best by score times inverse propensity to the power `tilt`, relative to the largest of these."""
+        raised = np.maximum(scores.data * self.weights_[scores.indices] ** np.float32(tilt), LEAST_SCORE)
         indptr, labels, best = csr_top_k_serial(scores.indptr, scores.indices, raised, k)
         return csr_array((best, labels, indptr), shape=scores.shape)
 
@@ -230,8 +335,32 @@ class TAug(Wrapper):
         facts = {"tilt_chosen": self.tilt_, "report": self.report_, "why": self.why_}
         if self.tail_ is None:
             return facts, {}, self._parts()
-        more = {"tail": self.tail_} | ({} if self.whole_ is None else {"all": self.whole_})
-        return facts, self.blend_.arrays() | {"weights": self.weights_}, self._parts() | more
+        more, arrays = self.predictor_.state()
+        parts = {"tail": self.tail_} | ({} if self.whole_ is None else {"all": self.whole_})
+        return facts | more, arrays | {"weights": self.weights_}, self._parts() | parts
+
+    _facts: ClassVar = {"tilt_chosen": Number(), "report": ROWS, "why": Text()}
+
+    @classmethod
+    def _labels_of_part(cls, name: str, stored: Stored) -> int:
+        """Return the number of labels of a copy; those of head and tail have one more, for all other points."""
+        split = "tail" in stored.meta["parts"] and name != "all"
+        return stored.meta["n_labels"] + (split and cls._stored_settings(stored).rest)
+
+    @classmethod
+    def _stored_settings(cls, stored: Stored) -> SimpleNamespace:
+        params = {name: value for name, value in stored.meta["params"].items() if name != "base"}
+        model = cls(base=None, **params)  # type: ignore[arg-type]
+        model.check_params()
+        return model.settings()
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        if "tail" not in stored.meta["parts"]:
+            return Rules()
+        listers = 3 if "all" in stored.meta["parts"] else 2
+        rules = CandidatePredictor.array_rules(stored.meta, stored.arrays, 0, listers)
+        return rules | Rules({"weights": floats("L", above=0)})
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self._restore_base(parts)
@@ -239,18 +368,13 @@ class TAug(Wrapper):
         self.tilt_, self.report_, self.why_ = facts["tilt_chosen"], facts["report"], facts["why"]
         if self.tail_ is not None:
             self.weights_ = arrays["weights"]
-            self.blend_ = Blend.from_arrays(arrays, self.n_features_in_, _NEAR, self.n_jobs)
+            self.predictor_ = CandidatePredictor.restored(facts, arrays, [], self.n_features_in_)
+            self.predictor_.width = self.n_candidates
 
 
 def _with_rest(X: csr_array, Y: csr_array, others: csr_array) -> tuple[csr_array, csr_array]:
-    """Points and labels, followed by other points under one label more."""
+    """Return points and labels, followed by other points under one more label."""
     n, n_labels = others.shape[0], Y.shape[1]
     rest = csr_array((np.ones(n, np.float32), np.full(n, n_labels), np.arange(n + 1)), shape=(n, n_labels + 1))
-    wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels + 1))
+    wide = resized(Y, n_columns=n_labels + 1)
     return csr_array(vstack([X, others], format="csr")), csr_array(vstack([wide, rest], format="csr"))
-
-
-def _resized(Z: csr_array, n_rows: int) -> csr_array:
-    """Label text with empty rows at the end."""
-    indptr = np.append(Z.indptr, np.full(n_rows - Z.shape[0], Z.indptr[-1], Z.indptr.dtype))
-    return csr_array((Z.data, Z.indices, indptr), shape=(n_rows, Z.shape[1]))

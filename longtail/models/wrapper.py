@@ -1,24 +1,27 @@
-"""What rankers around other rankers share: the base they fit, and honest scores for the points it was fitted to."""
+"""What rankers around other rankers share: the base they fit, its cost, and scores of points it was not fitted to."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import logging
+from collections import Counter
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from longtail.data.split import split
 from longtail.errors import SettingsError
-from longtail.models.base import Ranker
+from longtail.models.base import Ranker, data_bytes
 from longtail.progress import stage
+
+_log = logging.getLogger("longtail.models")
 
 
 class Wrapper(Ranker):
     """Base of the rankers that wrap one other ranker.
 
     The ranker given as `base` is a recipe: fitting fits a copy of it, ``base_``, and leaves the one given as it was,
-    whether that had been fitted or not. A subclass calls :meth:`_fit_base`, and names ``base_`` among the parts of its
-    `_state` through :meth:`_parts`.
+    whether that had been fitted or not. A subclass calls :meth:`_fit_base`, names ``base_`` among the parts of its
+    `_state` through :meth:`_parts`, and returns from :meth:`_copies` how many copies one ``fit`` trains.
 
     Attributes
     ----------
@@ -30,17 +33,78 @@ class Wrapper(Ranker):
     base: Any
     base_: Ranker
 
+    def fit(self, X: Any, Y: Any, *, label_features: Any = None, validation: Any = None) -> Self:
+        """Learn from points and their labels; see :meth:`longtail.models.base.Ranker.fit`.
+
+        Before it starts, the logger ``longtail.models`` reports how many rankers are to be fitted.
+        """
+        self.check_params()
+        _log.info("%s", self.cost())
+        return super().fit(X, Y, label_features=label_features, validation=validation)
+
     def _fit_base(
         self,
         X: csr_array,
         Y: csr_array,
         Z: csr_array | None = None,
         validation: tuple[csr_array, csr_array] | None = None,
+        recipe: Ranker | None = None,
     ) -> Ranker:
-        """Fit a copy of the base to these points, and keep it."""
-        self.base_ = check_base(self.base, type(self).__name__).unfitted()
+        """Fit a copy of the base to these points, and keep it.
+
+        Parameters
+        ----------
+        X, Y, Z, validation
+            As for ``fit``.
+        recipe : Ranker, optional
+            The base with its data-dependent choices settled (:meth:`tuned`). The fitted copy then shows the parameters
+            of the base that was given, as it would if it had made these choices itself.
+        """
+        base = check_base(self.base, type(self).__name__)
+        self.base_ = (base if recipe is None else recipe).unfitted()
+        self.base_._steps = self._steps.inside("base")
         self.base_.fit(X, Y, label_features=Z, validation=validation)
+        if recipe is not None:
+            self.base_.set_params(**base.unfitted().get_params(deep=False))
         return self.base_
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy around a base whose data-dependent choices are settled on this data."""
+        base = self._tuned_base(X, Y, Z)
+        return type(self)(**self.get_params(deep=False) | {"base": base})
+
+    def n_fits(self) -> dict[str, int]:
+        """Return how many rankers of each kind one ``fit`` trains, this one included."""
+        copies = self._copies()
+        inner = {kind: copies * n for kind, n in check_base(self.base, type(self).__name__).n_fits().items()}
+        return dict(Counter({self.kind: 1}) + Counter(inner))
+
+    def cost(self) -> str:
+        """Return what one ``fit`` trains, such as "ranknet(bonsai): 4 fits of bonsai"."""
+        fits = Counter(self.n_fits()) - Counter({self.kind: 1})
+        counts = [f"{n} fit{'' if n == 1 else 's'} of {kind}" for kind, n in fits.items()]
+        return f"{_expression(self)}: {', '.join(counts)}"
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: those of a fit of the base, and of copies of the points."""
+        base = check_base(self.base, type(self).__name__)
+        return base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+
+    def _copies(self) -> int:
+        """Return the number of copies of the base that one ``fit`` trains."""
+        return 1
+
+    def _tuned_base(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> Ranker:
+        """Return an unfitted copy of the base whose data-dependent choices are settled, to be fitted several times."""
+        base = check_base(self.base, type(self).__name__).unfitted()
+        base._steps = self._steps.inside("choices")
+        return base.tuned(X, Y, Z)
+
+    def _fitted_copy(self, recipe: Ranker, name: str, X: csr_array, Y: csr_array, Z: csr_array | None) -> Ranker:
+        """Return a copy of the base fitted to these points; a checkpoint keeps its steps under `name`."""
+        copy = recipe.unfitted()
+        copy._steps = self._steps.inside(name)
+        return copy.fit(X, Y, label_features=Z)
 
     def _parts(self) -> dict[str, Ranker]:
         return {"base": self.base_}
@@ -49,8 +113,14 @@ class Wrapper(Ranker):
         self.base_ = parts["base"]
 
 
+def _expression(ranker: Any) -> str:
+    """Return a ranker as the command line writes it, without parameters."""
+    inner = getattr(ranker, "base", None)
+    return f"{ranker.kind}({_expression(inner)})" if isinstance(inner, Ranker) else ranker.kind
+
+
 def check_base(base: Any, wrapper: str) -> Ranker:
-    """The base itself, or an error that says what to give instead."""
+    """Return the base itself, or raise an error that says what to give instead."""
     if isinstance(base, Ranker):
         return base
     if isinstance(base, type) and issubclass(base, Ranker):
@@ -73,11 +143,12 @@ def out_of_fold(
     n_folds: int = 3,
     random_state: int = 0,
 ) -> csr_array:
-    """Scores for every training point, each by a copy of the base that never saw it.
+    """Score every training point by a copy of the base that never saw it.
 
     Scores of points that a model was fitted to are too good: what is learnt from them does not hold for new points.
     Folds are drawn at random, so a label with a single point is unknown to the copy that scores that point, as it would
-    be to any model.
+    be to any model. Choices that depend on the data (:meth:`Ranker.tuned`) are made once, on all points, and hold for
+    all copies.
 
     Parameters
     ----------
@@ -86,7 +157,7 @@ def out_of_fold(
     X, Y, Z : csr_array
         Points (N, D), their labels (N, L), and label text (L, D) or None.
     k : int
-        Scores a point.
+        Scores per point.
     n_folds : int
         Copies to fit, each to the points of all folds but one.
     random_state : int
@@ -95,39 +166,34 @@ def out_of_fold(
     Returns
     -------
     csr_array, (N, L)
-        At most `k` scores a row, the best first.
+        At most `k` scores per row, the best first.
     """
     n_points = X.shape[0]
     if not 2 <= n_folds <= n_points:
-        raise SettingsError(f"n_folds={n_folds} must be at least 2 and at most the number of points, {n_points}")
+        raise SettingsError(f"n_folds={n_folds} must be from 2 to the number of points (n_samples={n_points})")
     parts = folds(n_points, n_folds, random_state)
-    scores = []
+    recipe = base.tuned(X, Y, Z)
+    scores: list[csr_array] = []
     with stage("scoring out of fold") as done:
         for held in parts:
             rest = np.setdiff1d(np.arange(n_points), held)
             if Y[rest].nnz == 0:
                 raise SettingsError(f"With n_folds={n_folds} a part of the points has no label. Take fewer folds.")
-            scores.append(base.unfitted().fit(X[rest], Y[rest], label_features=Z).predict(X[held], k))
+            copy = recipe.unfitted()
+            copy._steps = base._steps.inside(f"fold-{len(scores) + 1}")
+            scores.append(copy.fit(X[rest], Y[rest], label_features=Z).predict(X[held], k))
             done(1 / n_folds)
     return _rows_back(vstack(scores, format="csr"), np.concatenate(parts))
 
 
 def folds(n_points: int, n_folds: int, random_state: int) -> list[np.ndarray]:
-    """The points of each fold of ``out_of_fold``, ascending."""
+    """Return the points of each fold of ``out_of_fold``, ascending."""
     order = np.random.default_rng(random_state).permutation(n_points)
     return [np.sort(part) for part in np.array_split(order, n_folds)]
 
 
 def _rows_back(scores: csr_array, rows: np.ndarray) -> csr_array:
-    """Row i of the result is the row of `scores` that stands for point i; entries keep their order in a row."""
+    """Put row i of the result where point i is in `rows`; entries keep their order in a row."""
     place = np.empty(len(rows), np.int64)
     place[rows] = np.arange(len(rows))
     return scores[place]
-
-
-def hold_out(
-    X: csr_array, Y: csr_array, fraction: float, random_state: int
-) -> tuple[tuple[csr_array, csr_array], tuple[csr_array, csr_array]]:
-    """(X, Y) to fit and (X, Y) to choose settings on; every label keeps a point to be learnt from."""
-    train, held = split(Y, fraction, random_state)
-    return (X[train], Y[train]), (X[held], Y[held])

@@ -1,4 +1,4 @@
-"""A mini-batch: its points as a small CSR, and the candidate labels that it is scored against."""
+"""A mini-batch: its points as a small CSR, and the candidate labels that they are scored against."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import rows as kernels
 from longtail.kernels.gather import gather_rows
+from longtail.sparse import label_counts
 
 
 @dataclass
@@ -21,27 +22,26 @@ class Points:
     features: np.ndarray  # (F,) rows of the token table
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The same by features."""
+        """Return the batch by its columns: ptr, row, value."""
         return kernels.columns(self.ptr, self.idx, self.val, len(self.features))
 
     def drop(self, keep: float, rng: np.random.Generator) -> None:
-        """Input dropout (GLaS §3.3): each feature stays with the chance `keep`; what stays makes up for what goes."""
+        """Keep each feature with probability `keep` and scale those kept by 1 / keep (input dropout, GLaS §3.3)."""
         if keep < 1:
             stays = rng.random(len(self.val), dtype=np.float32) < keep
             self.val *= stays * np.float32(1 / keep)
 
     def average(self) -> None:
-        """Divide each point by how many features it has left, so that their sum is a mean (MNN eq. 2 and 6)."""
+        """Divide each point by the number of features it has left, so that their sum is a mean (MNN eq. 2 and 6)."""
         left = np.concatenate([[0], np.cumsum(self.val != 0)])
         counts = left[self.ptr[1:]] - left[self.ptr[:-1]]
         self.val *= np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), np.diff(self.ptr))
 
 
 def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Points:
-    """The chosen rows; `place` is scratch of D entries of -1, `unit` scales points to length 1."""
-    ptr, idx, val, norms, features = gather_rows(X.indptr, X.indices, X.data, rows, place)
+    """Gather some rows of X; `place` is scratch of D entries of -1, `unit` scales points to length 1."""
+    ptr, idx, val, square, features = gather_rows(X.indptr, X.indices, X.data, rows, place)
     if unit:
-        square = np.maximum(norms - 1, 0)  # the kernel counts the bias feature of linear models
         scale = np.where(square > 0, 1 / np.sqrt(np.where(square > 0, square, 1)), 1).astype(np.float32)
         val *= np.repeat(scale, np.diff(ptr))
     return Points(ptr, idx, val, features)
@@ -49,23 +49,23 @@ def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Poi
 
 @dataclass
 class Candidates:
-    """Labels that a batch is scored against, and where its positives are among them."""
+    """Labels that a batch is scored against, and the positions of its positives among them."""
 
     labels: np.ndarray  # (C,) ascending
     ptr: np.ndarray  # (B + 1,)
     places: np.ndarray  # positions in `labels`
-    rates: np.ndarray | None  # (C,) chance of each to be a candidate; None where all labels are
+    rates: np.ndarray | None  # (C,) probability of each to be a candidate; None where all labels are
 
 
 class CandidateSampler:
-    """Chooses candidates: all labels while they are few, else a batch's own and some drawn uniformly.
+    """Draws candidates: all labels if they are few, else a batch's own and some drawn uniformly.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
         Labels of training points.
     n_candidates : int
-        With no more labels than this, all are candidates. Otherwise about so many are drawn beside the batch's own.
+        With no more labels than this, all are candidates. Otherwise so many are drawn beside the batch's own.
     batch_size : int
     """
 
@@ -77,16 +77,16 @@ class CandidateSampler:
         self.place = np.full(self.n_labels, -1, np.int32)
         if self.all:
             return
-        frequency = np.bincount(Y.indices, minlength=self.n_labels) / Y.shape[0]
+        frequency = label_counts(Y) / Y.shape[0]
         absent = (1 - frequency) ** batch_size * (1 - self.n_drawn / self.n_labels)
         self.rates = np.maximum(1 - absent, 1e-6).astype(np.float32)
 
     def on(self, Y: csr_array) -> CandidateSampler:
-        """A sampler as this one is, for other points."""
+        """Return a sampler with the same settings for other points."""
         return CandidateSampler(Y, self.n_drawn, self.batch_size)
 
     def draw(self, rows: np.ndarray, rng: np.random.Generator) -> Candidates:
-        """Candidates of one batch."""
+        """Draw the candidates of one batch."""
         ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self.labels)
         if self.all:
             return Candidates(self.labels, ptr, own, None)
@@ -98,7 +98,7 @@ class CandidateSampler:
 
 
 def looks_binary(X: csr_array) -> bool:
-    """Whether all values of a point are the same, whatever its length: features that are there or not."""
+    """Return whether all values of each point are the same: features that are present or absent, at any length."""
     if X.nnz == 0:
         return False
     first = np.repeat(X.data[np.minimum(X.indptr[:-1], X.nnz - 1)], np.diff(X.indptr))
@@ -106,6 +106,5 @@ def looks_binary(X: csr_array) -> bool:
 
 
 def rarity(X: csr_array) -> np.ndarray:
-    """Inverse document frequency of each feature, smoothed: log((1 + N) / (1 + points that have it)) + 1."""
-    met = np.bincount(X.indices, minlength=X.shape[1])
-    return (np.log((1 + X.shape[0]) / (1 + met)) + 1).astype(np.float32)
+    """Return the smoothed inverse document frequency per feature: log((1 + N) / (1 + points that have it)) + 1."""
+    return (np.log((1 + X.shape[0]) / (1 + label_counts(X))) + 1).astype(np.float32)

@@ -1,32 +1,38 @@
 """The one training loop: seeded batches, a learning-rate schedule, validation, early stopping, checkpoints.
 
-A learner says how to take one step and how to measure itself; the loop does the rest. Every epoch draws its random
-numbers from (seed, epoch), so a run resumed from a checkpoint goes on exactly as the one that was interrupted.
+A learner takes one step and measures itself; the loop does the rest. Every epoch draws its random numbers from
+(seed, epoch), so that a run resumed from a checkpoint continues exactly as the interrupted one would have.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from longtail import progress, store
 from longtail.errors import ModelError, SettingsError
+from longtail.neural.choices import SCHEDULES
+from longtail.params import POSITIVE, Constraint, Integer, OneOf
+from longtail.sparse import Arrays, with_prefix, without_prefix
 
-Arrays = dict[str, np.ndarray]
-SCHEDULES: dict[str, Callable[[float], float]] = {
+_SHAPES: dict[str, Callable[[float], float]] = {  # share of the learning rate, by the share of all steps done
     "constant": lambda done: 1.0,
     "linear": lambda done: 1 - done,
     "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
     "halved": lambda done: 1.0 if done < 0.5 else 0.5,
+}
+_ABSORBING = 3  # passes over the held-out points, once nothing is measured on them any more
+_LIMITS: dict[str, Constraint] = {
+    "schedule": OneOf(*SCHEDULES),
+    "epochs": Integer(1),
+    "batch_size": Integer(1),
+    "patience": Integer(1),
+    "rate": POSITIVE,
 }
 
 
@@ -34,69 +40,71 @@ class Learner(Protocol):
     """What the loop trains."""
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
-        """One step on these training points; returns the loss."""
+        """Take one step on these training points and return the loss."""
 
     def measure(self) -> dict[str, float]:
-        """Figures after an epoch; ``monitor`` among them is what early stopping maximises, if there."""
+        """Return metrics after an epoch; early stopping maximises the one called ``monitor``, if there is one."""
 
     def arrays(self) -> Arrays:
-        """All state, optimisers included."""
+        """Return all state, optimisers included."""
 
     def restore(self, arrays: Arrays) -> None:
-        """State from :meth:`arrays`."""
+        """Take over the state that :meth:`arrays` returned."""
 
     def weights(self) -> Arrays:
-        """The part of the state that is the model, which early stopping keeps the best of."""
+        """Return the part of the state that is the model; early stopping keeps the best of it."""
 
 
 class NetworkState:
-    """The state of a learner that is all in its `network`: what :class:`Learner` asks for, handed on."""
+    """Base of learners whose state is all in their `network`, a :class:`longtail.neural.tables.Tables`."""
 
     network: Any
 
     def arrays(self) -> Arrays:
+        """Return all state, optimisers included."""
         return self.network.arrays()
 
     def restore(self, arrays: Arrays) -> None:
+        """Take over the state that :meth:`arrays` returned."""
         self.network.restore(arrays)
 
     def weights(self) -> Arrays:
+        """Return the tables that are the model."""
         return self.network.tables
 
 
 @dataclass
 class LoopSettings:
-    """How long and how fast.
+    """How long and how fast to train.
 
     Parameters
     ----------
     epochs : int
-        Passes over the points at most.
+        Largest number of passes over the points.
     batch_size : int
+        Points per step.
     rate : float
         Learning rate at its highest.
     schedule : {"linear", "cosine", "halved", "constant"}
-        How it falls to the end; "halved" is one half from the middle on.
-    warmup : float
-        Share of all steps over which it rises from 0.
+        How the learning rate falls to the end; "halved" is one half from the middle on.
     patience : int
-        Stop after so many epochs without a better validation figure.
+        Stop after so many epochs without a better validation metric.
     seed : int
+        Seed of batches and of what a learner draws.
     checkpoint : str, optional
         Folder for a checkpoint after every epoch; removed when training is done.
     stop : int, optional
-        End after so many epochs, the schedule being that of all `epochs`.
+        End after so many epochs, with the schedule of all `epochs`.
     keep_checkpoint : bool
-        Leave it there instead, for a run of several parts: a part that is done is not trained again.
+        Do not remove the checkpoint. For runs of several parts: a part that is done is not trained again.
     stage : str
-        What progress calls the work.
+        Name of the work in progress reports.
     """
 
     epochs: int
     batch_size: int
     rate: float
     schedule: str = "linear"
-    warmup: float = 0.0
     patience: int = 3
     seed: int = 0
     checkpoint: str | None = None
@@ -105,25 +113,22 @@ class LoopSettings:
     stage: str = "training"
 
     def check(self) -> None:
-        """Refuse what cannot be."""
-        if self.schedule not in SCHEDULES:
-            raise SettingsError(f"schedule is {self.schedule!r}; choose one of {', '.join(SCHEDULES)}")
-        for name in ("epochs", "batch_size", "patience"):
-            if not isinstance(value := getattr(self, name), int | np.integer) or value < 1:
-                raise SettingsError(f"{name} is {value!r}; give a whole number from 1")
-        if not self.rate > 0:
-            raise SettingsError(f"learning_rate is {self.rate!r}; give a number above 0")
+        """Refuse values outside their limits, and a checkpoint folder that holds something else."""
+        for name, limit in _LIMITS.items():
+            value = getattr(self, name)
+            if not limit.allows(value):
+                raise SettingsError(f"{'learning_rate' if name == 'rate' else name} is {value!r}; give {limit}")
+        if self.checkpoint is not None:
+            store.check_checkpoint(self.checkpoint)
 
     def rate_at(self, done: float) -> float:
-        """Learning rate when this share of all steps is done."""
-        if done < self.warmup:
-            return self.rate * done / self.warmup
-        return self.rate * SCHEDULES[self.schedule]((done - self.warmup) / (1 - self.warmup))
+        """Return the learning rate when this share of all steps is done."""
+        return self.rate * _SHAPES[self.schedule](done)
 
 
 @dataclass
-class Progress:
-    """Where a run stands."""
+class RunState:
+    """How far a run has come."""
 
     epoch: int = 0
     best: float = -math.inf
@@ -132,21 +137,24 @@ class Progress:
 
 
 def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str = "") -> list[dict[str, float]]:
-    """Train, leaving the learner with its best weights.
+    """Train a learner and leave it with its best weights.
 
     Parameters
     ----------
     learner : Learner
+        What takes steps and measures itself.
     n_points : int
-        Training points.
+        Number of training points.
     settings : LoopSettings
+        How long and how fast to train.
     identity : str
-        What the run is made of (:func:`fingerprint`); a checkpoint of another identity is refused.
+        What the run is made from (:func:`longtail.engine.checkpoints.fingerprint`); a checkpoint with another identity
+        is refused.
 
     Returns
     -------
     list of dict
-        One entry an epoch: its loss, learning rate and the learner's figures.
+        One entry per epoch: its loss, learning rate and the learner's metrics.
     """
     settings.check()
     state, best = _resume(learner, settings, identity)
@@ -167,12 +175,12 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
                 raise SettingsError(
                     f"Training diverges: the loss is {total} in epoch {state.epoch}. Lower learning_rate."
                 )
-            figures = learner.measure()
-            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **figures}
+            metrics = learner.measure()
+            entry = {"epoch": state.epoch, "loss": total / n_steps, "learning_rate": rate, **metrics}
             state.history.append(entry)
-            if "monitor" not in figures or figures["monitor"] > state.best:
-                state.best, state.best_epoch = figures.get("monitor", 0.0), state.epoch
-                if "monitor" in figures:
+            if "monitor" not in metrics or metrics["monitor"] > state.best:
+                state.best, state.best_epoch = metrics.get("monitor", 0.0), state.epoch
+                if "monitor" in metrics:
                     best = {name: array.copy() for name, array in learner.weights().items()}
             state.epoch += 1
             _save(learner, settings, identity, state, best)
@@ -180,44 +188,55 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
         for name, array in learner.weights().items():
             array[...] = best[name]
     if settings.checkpoint is not None and not settings.keep_checkpoint:
-        shutil.rmtree(settings.checkpoint, ignore_errors=True)
+        store.remove_checkpoint(settings.checkpoint)
     return state.history
 
 
-def fingerprint(params: dict[str, Any], *matrices: csr_array | None) -> str:
-    """A short text that two runs share only if their settings and data are the same."""
-    crc = zlib.crc32(json.dumps(params, sort_keys=True, default=repr).encode())
-    for matrix in matrices:
-        if matrix is not None:
-            crc = zlib.crc32(repr(matrix.shape).encode(), crc)
-            for part in (matrix.indptr, matrix.indices, matrix.data):
-                crc = zlib.crc32(np.ascontiguousarray(part).data, crc)
-    return f"{crc:08x}"
+def train_on_held_out(
+    learner_on: Callable[[np.ndarray], Learner], rows: np.ndarray, spare: np.ndarray, loop: LoopSettings
+) -> None:
+    """Let a trained network learn from held-out points, once nothing is measured on them any more.
+
+    They are mixed with as many points that it has been trained on, for a few passes at a quarter of the learning rate.
+
+    Parameters
+    ----------
+    learner_on : callable
+        Returns a learner of the network on the points with these row numbers, ascending.
+    rows, spare : int arrays
+        Rows that the network was trained on, and held-out rows.
+    loop : LoopSettings
+        Those of the training.
+    """
+    rng = np.random.default_rng([loop.seed, 1])
+    known = rng.choice(rows, min(len(spare), len(rows)), replace=False)
+    mixed = np.sort(np.concatenate([known, spare]))
+    few = replace(loop, epochs=_ABSORBING, rate=loop.rate / 4, checkpoint=None, stage="learning held-out points")
+    train(learner_on(mixed), len(mixed), few)
 
 
-def _save(learner: Learner, settings: LoopSettings, identity: str, state: Progress, best: Arrays) -> None:
+def _save(learner: Learner, settings: LoopSettings, identity: str, state: RunState, best: Arrays) -> None:
+    """Write a checkpoint, if one is wanted."""
     if settings.checkpoint is None:
         return
-    arrays = {f"now.{name}": array for name, array in learner.arrays().items()}
-    arrays |= {f"best.{name}": array for name, array in best.items()}
+    arrays = with_prefix("now.", learner.arrays()) | with_prefix("best.", best)
     meta = {"identity": identity, "epoch": state.epoch, "best_epoch": state.best_epoch, "history": state.history}
     meta["best"] = state.best if math.isfinite(state.best) else None
     with store.atomic_folder(settings.checkpoint) as fresh:
-        store.write(fresh, "checkpoint", meta, arrays)
+        store.write(fresh, store.CHECKPOINT, meta, arrays)
 
 
-def _resume(learner: Learner, settings: LoopSettings, identity: str) -> tuple[Progress, Arrays]:
-    """The state of a run that was interrupted, or a new one."""
+def _resume(learner: Learner, settings: LoopSettings, identity: str) -> tuple[RunState, Arrays]:
+    """Return the state of an interrupted run and its best weights, or those of a new run."""
     if settings.checkpoint is None or not (Path(settings.checkpoint) / "model.json").exists():
-        return Progress(), {}
+        return RunState(), {}
     stored = store.read(settings.checkpoint, mmap=False)
-    if stored.kind != "checkpoint" or stored.meta.get("identity") != identity:
+    if stored.kind != store.CHECKPOINT or stored.meta.get("identity") != identity:
         raise ModelError(
-            f"{settings.checkpoint}: holds a checkpoint of other data or settings, so this run cannot go on from it. "
-            "Remove the folder, name another, or train with what it was made from."
+            f"{settings.checkpoint}: holds a checkpoint of other data or settings, so this run cannot continue from "
+            "it. Remove the folder, name another, or train with the data and settings it was made from."
         )
-    learner.restore({name[4:]: array for name, array in stored.arrays.items() if name.startswith("now.")})
-    best = {name[5:]: array for name, array in stored.arrays.items() if name.startswith("best.")}
+    learner.restore(without_prefix("now.", stored.arrays))
     meta = stored.meta
     value = -math.inf if meta["best"] is None else meta["best"]
-    return Progress(meta["epoch"], value, meta["best_epoch"], meta["history"]), best
+    return RunState(meta["epoch"], value, meta["best_epoch"], meta["history"]), without_prefix("best.", stored.arrays)

@@ -2,7 +2,7 @@
 
 Each takes `scores` (B, C), float32, which it **overwrites with the gradient** of the mean loss, and the positives of
 each point as positions among the candidates (`ptr` (B + 1,), `places`). Each returns the mean loss over the points.
-`rates` (C,) are the chances with which candidates were drawn into the batch, where not all labels are candidates.
+`rates` (C,) are the probabilities with which candidates were drawn into the batch, where not all labels are candidates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longtail.kernels import losses as kernels
 from longtail.kernels import pool
 
 Loss = Callable[..., float]
-_CACHED = 1 << 16  # scores worked on at once: few enough to stay in a core's cache from one line to the next
+_CACHED = 1 << 16  # scores computed at once: few enough to stay in a core's cache from one line to the next
 
 
 def bce(
@@ -28,16 +28,16 @@ def bce(
     *,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Binary cross-entropy: each label decided on its own.
+    r"""Compute binary cross-entropy: each label is decided on its own.
 
     Formula: :math:`\sum_{l \in y} \log(1 + e^{-s_l}) + \sum_{l \notin y} w_l \log(1 + e^{s_l})`, w = rate^-correction,
     or 1 without rates.
 
     Reference: the logistic loss; importance weights as in sampled classification. Use it for scores that are
-    probabilities, and where labels of a point are many and unlike: the default.
+    probabilities, and where a point has many unrelated labels: the default.
 
-    A rare label outside the batch meets few negatives; weights of one over the rate (correction 1) are unbiased and
-    noisy, 0 ignores the matter; between them is best.
+    A rare label outside the batch meets few negatives. Weights of one over the rate (correction 1) are unbiased and
+    noisy, correction 0 ignores the bias; a value between them is best.
     """
     n, width = scores.shape
     own = positions(ptr)
@@ -54,10 +54,10 @@ def bce(
         rows /= odds  # the probability
         np.log(odds, out=odds)  # softplus
         if weights is not None:
-            soft, chance = odds[at], rows[at]
+            soft, probability = odds[at], rows[at]
             rows *= weights
             odds *= weights
-            odds[at], rows[at] = soft, chance
+            odds[at], rows[at] = soft, probability
         rows[at] -= 1
         rows /= n
         return float(odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64))
@@ -69,13 +69,13 @@ def bce(
 def softmax(
     scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None, correction: float = 1.0
 ) -> float:
-    r"""Softmax cross-entropy against the uniform distribution over a point's labels.
+    r"""Compute softmax cross-entropy against the uniform distribution over a point's labels.
 
     Formula: :math:`\log \sum_l e^{s_l - a \log r_l} - \frac{1}{|y|} \sum_{l \in y} (s_l - a \log r_l)`, r the rates and
     a the correction (0 without rates).
 
     Reference: GLaS §4, used for Delicious-200K; it is the mean over the label drawn in Alg. 2, line 12. Use it where
-    points have many labels, or where the tail counts more than P@1. A point without labels adds nothing.
+    points have many labels, or where rare labels matter more than P@1. A point without labels adds nothing.
     """
     own, counts = positions(ptr), np.diff(ptr)
     if rates is not None:
@@ -102,17 +102,17 @@ def margin(
     n_hard: int = 10,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Margin loss against the hardest negatives among the candidates (stochastic negative mining).
+    r"""Compute the margin loss against the hardest negatives among the candidates (stochastic negative mining).
 
     Formula: :math:`\frac{1}{|y|} \sum_{p \in y} \sum_{n \in N} [s_n - s_p + c]_+`, N the `n_hard` negatives that score
     highest.
 
-    Reference: GLaS eq. 1 with the mining of its [25]. Use it to rank; its scores are calibrated afterwards. Rates play
-    no part: mining looks for the highest wherever they come from.
+    Reference: GLaS eq. 1 with the mining of its [25]. Use it to rank; its scores are calibrated afterwards. Rates are
+    not used: mining takes the highest negatives wherever they come from.
     """
 
     def work(block: tuple[int, int]) -> float:
-        return kernels.margin(scores, ptr, places, np.float32(c), n_hard, *block)
+        return kernels.margin_rows(scores, ptr, places, np.float32(c), n_hard, *block)
 
     total = sum(pool.run(work, pool.blocks(len(scores), n_jobs), n_jobs))
     scores /= len(scores)
@@ -120,10 +120,10 @@ def margin(
 
 
 def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float = 0.0) -> float:
-    r"""Noise-contrastive loss over the cosines of points with the label sets of their batch.
+    r"""Compute the noise-contrastive loss over the cosines of points with the label sets of their batch.
 
-    Unlike the losses above it takes `cosines` (B, B), those of a point with its own labels on the diagonal, and the
-    positions of each point's `negatives` (B, h); its own position among them stands for none.
+    Unlike the losses above it takes `cosines` (B, B), with those of a point and its own labels on the diagonal, and the
+    positions of each point's `negatives` (B, h); its own position among them stands for no negative.
 
     Formula: :math:`\frac{1}{4} (1 - c_{ii})^2 + \max_j [c_{ij} > m] \, c_{ij}^2` over its h negatives j.
 
@@ -147,7 +147,7 @@ def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float 
 
 
 def positions(ptr: np.ndarray) -> np.ndarray:
-    """The row of each positive."""
+    """Return the row of each positive."""
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
@@ -155,7 +155,7 @@ LOSSES: dict[str, Loss] = {"bce": bce, "softmax": softmax, "margin": margin}
 
 
 def make_loss(name: str, correction: float, c: float, n_hard: int, n_jobs: int | None) -> Loss:
-    """One of :data:`LOSSES` with those of these settings that it has."""
+    """Return one of :data:`LOSSES` with those of these settings that it takes."""
     if name == "margin":
         return partial(margin, c=c, n_hard=n_hard, n_jobs=n_jobs)
     if name == "bce":

@@ -12,8 +12,10 @@ import numpy as np
 
 from longtail.errors import SettingsError
 from longtail.kernels import pool, rows
+from longtail.neural.choices import OPTIMIZERS
 
-KINDS = {"sgd": rows.SGD, "adagrad": rows.ADAGRAD, "adam": rows.ADAM, "momentum": rows.MOMENTUM}
+KINDS = dict(zip(OPTIMIZERS, (rows.SGD, rows.ADAGRAD, rows.ADAM, rows.MOMENTUM), strict=True))
+_STATE = ("m", "v", "age")
 
 
 @dataclass
@@ -27,7 +29,11 @@ class RowOptimizer:
     shape : (rows, d)
         Of the table.
     decay : float
-        Weight decay, decoupled, of touched rows.
+        Weight decay, decoupled, of the rows touched.
+    n_jobs : int, optional
+        Threads.
+    beta1, beta2, eps : float
+        Of Adam.
     """
 
     kind: str
@@ -43,7 +49,7 @@ class RowOptimizer:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise SettingsError(f"optimizer is {self.kind!r}; choose one of {', '.join(KINDS)}")
+            raise SettingsError(f"optimizer is {self.kind!r}; give one of {', '.join(KINDS)}")
         none = (1, self.shape[1])
         self.m = np.zeros(self.shape if self.kind in ("adam", "momentum") else none, np.float32)
         self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else none, np.float32)
@@ -51,21 +57,20 @@ class RowOptimizer:
 
     @staticmethod
     def tables(kind: str) -> int:
-        """How many arrays of the table's size the state takes."""
+        """Return how many arrays of the table's size the state takes."""
         return {"sgd": 0, "adagrad": 1, "momentum": 1}.get(kind, 2)
 
-    def _settings(self, rate: float) -> tuple:
-        single = np.float32
-        return (
-            self.m, self.v, self.age, single(rate), single(self.decay), single(self.beta1), single(self.beta2),
-            single(self.eps),
-        )  # fmt: skip
+    def _steps(self, rate: float) -> rows.RowSteps:
+        """Return what the kernels take, at this learning rate."""
+        settings = (np.float32(value) for value in (rate, self.decay, self.beta1, self.beta2, self.eps))
+        return rows.RowSteps(KINDS[self.kind], self.m, self.v, self.age, *settings)
 
     def step(self, table: np.ndarray, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
         """Step ``table[touched]`` by `grad` (len(touched), d); rows are distinct."""
+        steps = self._steps(rate)
 
         def work(block: tuple[int, int]) -> None:
-            rows.learn_dense(KINDS[self.kind], table, touched, grad, *self._settings(rate), *block)
+            rows.learn_dense(table, touched, grad, steps, *block)
 
         pool.run(work, pool.blocks(len(touched), self.n_jobs, 64), self.n_jobs)
 
@@ -78,17 +83,18 @@ class RowOptimizer:
         rate: float,
     ) -> None:
         """Step ``table[features]`` by Xᵀ up, X the batch by its columns (ptr, row, value) and `up` (B, d)."""
+        steps, batch = self._steps(rate), rows.BatchColumns(features, *columns)
 
         def work(block: tuple[int, int]) -> None:
-            rows.learn_sparse(KINDS[self.kind], table, features, *columns, up, *self._settings(rate), *block)
+            rows.learn_sparse(table, batch, up, steps, *block)
 
         pool.run(work, pool.blocks(len(features), self.n_jobs, 64), self.n_jobs)
 
     def arrays(self, prefix: str) -> dict[str, np.ndarray]:
-        """State to store."""
-        return {f"{prefix}.{name}": getattr(self, name) for name in ("m", "v", "age")}
+        """Return the state, to store."""
+        return {f"{prefix}.{name}": getattr(self, name) for name in _STATE}
 
     def restore(self, prefix: str, arrays: dict[str, np.ndarray]) -> None:
-        """State from :meth:`arrays`."""
-        for name in ("m", "v", "age"):
+        """Take over the state that :meth:`arrays` returned."""
+        for name in _STATE:
             getattr(self, name)[...] = arrays[f"{prefix}.{name}"]

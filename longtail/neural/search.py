@@ -1,4 +1,4 @@
-"""Label vectors and biases under one search by inner product: the bias is one more number of each vector."""
+"""Label vectors and biases in one inner-product search: the bias is one more coordinate of each vector."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from longtail.index import make_index
 
 
 def with_bias(labels: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, float]:
-    """Vectors (L, d + 1) whose inner product with :func:`queries` includes the bias, and the scale for that.
+    """Return vectors (L, d + 1) whose inner product with :func:`queries` includes the bias, and the scale for that.
 
-    The bias is divided by the scale, and the query has the scale in its place: biases are often far larger than the
-    other numbers, and would take the precision of the eight-bit codes for themselves.
+    The bias is divided by the scale, and the query has the scale as its last coordinate: biases are often far larger
+    than the other coordinates, and eight-bit codes would lose the precision of these.
     """
     scale = 1.0
     if labels.size:
@@ -24,25 +24,30 @@ def with_bias(labels: np.ndarray, bias: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def queries(points: np.ndarray, scale: float) -> np.ndarray:
-    """Points (N, d) as queries (N, d + 1)."""
+    """Return points (N, d) as queries (N, d + 1)."""
     out = np.empty((points.shape[0], points.shape[1] + 1), np.float32)
     out[:, :-1] = points
     out[:, -1] = scale
     return out
 
 
-def top_k(
+def top_labels(
     points: np.ndarray, labels: np.ndarray, bias: np.ndarray, k: int, n_jobs: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The k labels of the highest ``points @ labels.T + bias``, exactly.
+    """Find the k labels of the highest ``points @ labels.T + bias``, exactly.
 
     Parameters
     ----------
     points : array, (N, d)
+        Encoded points.
     labels : array, (L, d)
+        Label vectors.
     bias : array, (L,)
+        Label biases.
     k : int
         At most L.
+    n_jobs : int, optional
+        Threads.
 
     Returns
     -------

@@ -1,14 +1,21 @@
-"""The checks that stand before every algorithm, and the parameters it keeps."""
+"""The checks before every algorithm, and the parameters that it keeps."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 
-from longtail.errors import DataError, SettingsError
+import longtail
+from longtail.errors import DataError, ModelError, SettingsError
 from longtail.models.base import check_features, check_labels
 from longtail.models.parabel import Parabel
+from longtail.params import Integer
+from tests.contract import toy
+from tests.fake import Centroid
 
 
 def test_good_features_are_used_in_place() -> None:
@@ -45,3 +52,167 @@ def test_parameters_are_the_constructors_arguments() -> None:
     assert model.set_params(beam=5).beam == 5
     with pytest.raises(SettingsError, match="no parameter 'trees'"):
         model.set_params(trees=3)
+
+
+def damaged(part: str) -> csr_array:
+    """Make a matrix of which one array contradicts the others."""
+    X = csr_array(np.array([[1, 0, 2], [0, 3, 0], [4, 0, 5]], np.float32))
+    if part == "indptr decreases":
+        X.indptr = np.array([0, 3, 2, 5], np.int32)
+    elif part == "indptr starts late":
+        X.indptr = X.indptr + 1
+    elif part == "indptr ends late":
+        X.indptr = np.array([0, 2, 3, 9], np.int32)
+    elif part == "indptr is short":
+        X.indptr = X.indptr[:-1]
+    elif part == "index out of range":
+        X.indices[3] = 7
+    elif part == "index below zero":
+        X.indices[1] = -1
+    elif part == "counted from 1":
+        X.indices += 1
+    elif part == "too few indices":
+        X.indices = X.indices[:-1]
+    elif part == "indices are no numbers":
+        X.indices = X.indices.astype(np.float64)
+    return X
+
+
+PARTS = {
+    "indptr decreases": r"row 1: .* indptr that decreases",
+    "indptr starts late": "indptr from 1",
+    "indptr ends late": "to 9, but 5 stored values",
+    "indptr is short": "3 rows, but its indptr has 3 entries",
+    "index out of range": r"row 2: .* an index 7 outside 0\.\.2",
+    "index below zero": r"row 0: .* an index -1 outside 0\.\.2",
+    "counted from 1": r"an index 3 outside 0\.\.2.*subtract 1",
+    "too few indices": "4 indices for 5 values",
+    "indices are no numbers": "not whole numbers",
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_damaged_matrices_are_refused(part: str) -> None:
+    good = csr_array(np.eye(3, dtype=np.float32))
+    model = Centroid().fit(good, good)
+    for name, use in {
+        "X": lambda: Centroid().fit(damaged(part), good),
+        "Y": lambda: Centroid().fit(good, damaged(part)),
+        "label_features": lambda: Centroid().fit(good, good, label_features=damaged(part)),
+        "X ": lambda: model.predict(damaged(part)),
+        "X  ": lambda: Centroid().fit(good, good, validation=(damaged(part), good)),
+    }.items():
+        with pytest.raises(DataError, match=PARTS[part]) as error:
+            use()
+        assert f"{name.strip()} has" in str(error.value)
+
+
+def test_other_sparse_formats_are_checked_too() -> None:
+    columns = damaged("index out of range").T
+    with pytest.raises(DataError, match="outside 0"):
+        check_features(columns)
+    coordinates = csr_array(np.eye(3)).tocoo()
+    coordinates.coords[1][0] = 9
+    with pytest.raises(DataError, match="outside 0"):
+        check_features(coordinates)
+
+
+def test_room_to_grow_is_cut_off() -> None:
+    X = csr_array(np.eye(2, dtype=np.float32))
+    X.data, X.indices = np.append(X.data, np.nan).astype(np.float32), np.append(X.indices, 99).astype(np.int32)
+    assert check_features(X).toarray().tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "Y", [[[0, 2], [1, 3]], [[1], [0, 2]], [["a"], ["b"]], ["a", "b"], [["a"], ["b", "c"]], [3, 4]]
+)
+def test_lists_of_labels_get_the_remedy(Y: Any) -> None:
+    with pytest.raises(DataError, match=r"Tagger.*MultiLabelBinarizer\(sparse_output=True\)"):
+        Centroid().fit(np.eye(2), Y)
+
+
+def test_a_dense_list_of_zeros_and_ones_is_a_matrix() -> None:
+    assert check_labels([[0, 1], [1, 0]], 2).toarray().tolist() == [[0, 1], [1, 0]]
+    assert check_labels(np.array([[0, 3], [2, 0]]), 2).toarray().tolist() == [[0, 1], [1, 0]]
+
+
+def test_another_number_of_features_is_said_once() -> None:
+    X, Y, _ = toy()
+    with pytest.raises(DataError) as error:
+        Centroid().fit(X, Y).predict(X[:, :-1])
+    message = "X has 59 features, but Centroid is expecting 60 features as input. "
+    assert str(error.value) == message + "Use the vectoriser (or feature order) of the training data"
+
+
+class Narrow(Centroid):
+    kind: ClassVar[str] = "narrow"
+    _constraints: ClassVar = {"sharpness": Integer(1, 9)}
+
+
+def test_settings_that_change_after_fit_are_checked_again() -> None:
+    X, Y, _ = toy()
+    model = Narrow(sharpness=2).fit(X, Y)
+    point = X.indices[: X.indptr[1]], X.data[: X.indptr[1]]
+    for wrong in (0, 10, np.zeros(3), "2"):
+        model.sharpness = wrong  # type: ignore[assignment]
+        for use in (lambda: model.predict(X), lambda: model.rank(*point)):
+            with pytest.raises(SettingsError, match="sharpness is"):
+                use()
+    assert model.set_params(sharpness=9).predict(X).nnz
+
+
+def test_the_best_model_of_a_search_can_be_saved(tmp_path: Path) -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    X, Y, _ = toy()
+    grid = {"n_trees": np.array([1, 2]), "cost": np.array([0.5, 1.0], np.float32), "n_jobs": [1]}
+    search = GridSearchCV(Parabel(), grid, cv=2).fit(X, Y)
+    search.best_estimator_.save(tmp_path / "best")
+    loaded = longtail.load(tmp_path / "best")
+    assert loaded.n_trees == search.best_params_["n_trees"]  # type: ignore[union-attr]
+    np.testing.assert_array_equal(loaded.predict(X).toarray(), search.predict(X).toarray())
+
+
+class Frame:
+    """What a data frame has in common with every other: columns with names, and an array."""
+
+    def __init__(self, values: np.ndarray, columns: list[Any]) -> None:
+        self.values, self.columns = values, columns
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return self.values
+
+
+def test_names_of_features_are_kept_and_compared(tmp_path: Path) -> None:
+    pytest.importorskip("polars")
+    import polars
+
+    values, names = np.eye(3), ["a", "b", "c"]
+    for frame in (Frame(values, names), polars.DataFrame(values, schema=names)):
+        model: Any = Parabel(n_trees=1).fit(frame, np.eye(3))
+        assert model.feature_names_in_.tolist() == names
+        model.save(tmp_path / "m")
+        loaded: Any = longtail.load(tmp_path / "m")
+        for one in (model, loaded):
+            assert one.predict(frame).shape == (3, 3)
+            with pytest.raises(DataError, match="same order"):
+                one.predict(Frame(values, ["b", "a", "c"]))
+            with pytest.raises(DataError, match=r"unseen at fit time:\n- d\nFeature names seen .* missing:\n- c"):
+                one.predict(Frame(values, ["a", "b", "d"]))
+            with pytest.warns(UserWarning, match="does not have valid feature names, but Parabel was fitted with"):
+                one.predict(values)
+    model.fit(values, np.eye(3))
+    assert not hasattr(model, "feature_names_in_")
+    with pytest.warns(UserWarning, match="X has feature names, but Parabel was fitted without"):
+        model.predict(frame)
+    assert not hasattr(Parabel(n_trees=1).fit(Frame(values, [0, 1, 2]), np.eye(3)), "feature_names_in_")
+    with pytest.raises(DataError, match="with and without a name"):
+        Parabel().fit(Frame(values, ["a", 1, 2]), np.eye(3))
+
+
+def test_not_fitted_is_the_error_of_scikit_learn_too() -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with pytest.raises(NotFittedError) as error:
+        Parabel().predict(np.eye(2))
+    assert isinstance(error.value, ModelError)

@@ -9,17 +9,19 @@ import pytest
 from scipy.sparse import csr_array
 
 from longtail.errors import DataError
-from longtail.models.embedding import EmbeddingRanker
+from longtail.models.base import Ranker
 from longtail.models.glas import GLaS
 from longtail.models.mnn import MNN
 from tests.contract import toy
 
 SMALL: dict[str, Any] = {"dim": 16, "epochs": 3, "batch_size": 32, "learning_rate": 0.03}
-MODELS = pytest.mark.parametrize("model", [GLaS(**SMALL, weight=1.0), MNN(**SMALL)], ids=lambda model: model.kind)
+MODELS = pytest.mark.parametrize(
+    "model", [GLaS(**SMALL, regularization=1.0), MNN(**SMALL)], ids=lambda model: model.kind
+)
 
 
 @MODELS
-def test_a_point_of_unseen_features_is_answered_as_one_without_features(model: EmbeddingRanker) -> None:
+def test_a_point_of_unseen_features_is_answered_as_one_without_features(model: Ranker) -> None:
     X, Y, _ = toy()
     wide = csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], X.shape[1] + 2))
     model.fit(wide, Y)
@@ -31,7 +33,7 @@ def test_a_point_of_unseen_features_is_answered_as_one_without_features(model: E
 
 
 @MODELS
-def test_a_label_never_seen_in_training_is_never_suggested(model: EmbeddingRanker) -> None:
+def test_a_label_never_seen_in_training_is_never_suggested(model: Ranker) -> None:
     X, Y, _ = toy()
     none = Y.toarray()
     none[:, 3] = 0
@@ -42,7 +44,7 @@ def test_a_label_never_seen_in_training_is_never_suggested(model: EmbeddingRanke
 
 
 @MODELS
-def test_fewer_labels_and_points_than_a_batch(model: EmbeddingRanker) -> None:
+def test_fewer_labels_and_points_than_a_batch(model: Ranker) -> None:
     X, Y, _ = toy(n=20, n_labels=3)
     model.set_params(batch_size=1000).fit(X, Y)
     assert model.predict(X, 5).shape == (20, 3)
@@ -51,7 +53,7 @@ def test_fewer_labels_and_points_than_a_batch(model: EmbeddingRanker) -> None:
 
 @MODELS
 @pytest.mark.parametrize("n", [1, 2, 300])
-def test_one_label_only(model: EmbeddingRanker, n: int) -> None:
+def test_one_label_only(model: Ranker, n: int) -> None:
     X, _, _ = toy()
     model.fit(X[:n], np.ones((n, 1)))
     scores = model.predict(X, 5)
@@ -60,14 +62,14 @@ def test_one_label_only(model: EmbeddingRanker, n: int) -> None:
 
 
 @MODELS
-def test_validation_without_any_label_is_refused(model: EmbeddingRanker) -> None:
+def test_validation_without_any_label_is_refused(model: Ranker) -> None:
     X, Y, _ = toy()
     with pytest.raises(DataError, match="no label at all"):
         model.fit(X, Y, validation=(X[:5], np.zeros((5, Y.shape[1]))))
 
 
 @MODELS
-def test_what_is_held_out_is_learnt_in_the_end_where_points_are_few(model: EmbeddingRanker) -> None:
+def test_what_is_held_out_is_learnt_in_the_end_where_points_are_few(model: Ranker) -> None:
     X, Y, _ = toy()
     model.set_params(refit=False, validation_fraction=0.3).fit(X, Y)
     once = model.predict(X).toarray()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,6 +74,15 @@ def test_the_unit_of_features_does_not_matter(kind: type[FastXML]) -> None:
     np.testing.assert_allclose(one.data, other.data, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", [FastXML, PfastreXML])
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_any_source_of_random_numbers_will_do(kind: type[FastXML], make: Any) -> None:
+    X, Y, _ = toy()
+    one, two = (kind(n_trees=2, cost=4.0, random_state=make(3)).fit(X, Y).predict(X) for _ in range(2))
+    np.testing.assert_array_equal(one.toarray(), two.toarray())
+    kind(n_trees=2, random_state=None).fit(X, Y)
+
+
 def test_threads_do_not_change_the_model() -> None:
     X, Y, _ = toy()
     one, two = (FastXML(n_trees=6, n_jobs=jobs).fit(X, Y) for jobs in (1, 2))
@@ -119,7 +129,7 @@ def test_centroids_are_the_means_of_the_labels_points() -> None:
 def test_too_little_memory_is_said_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
     X, Y, _ = toy()
-    with pytest.raises(SettingsError, match=r"Growing trees needs about .* Lower n_jobs"):
+    with pytest.raises(SettingsError, match=r"FastXML needs about .* GiB"):
         FastXML().fit(X, Y)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,13 +53,13 @@ class TestDiSMEC(RankerContract):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "hinge"}, "choose one of squared_hinge, logistic"),
+        ({"loss": "hinge"}, "give one of squared_hinge, logistic"),
         ({"n_trees": 0}, "n_trees is 0"),
         ({"beam": 1.5}, "beam is 1.5"),
         ({"cost": -1.0}, "cost is -1.0"),
         ({"threshold": -0.1}, "threshold is -0.1"),
         ({"arity": 6}, "power of two"),
-        ({"dtype": "float16"}, "choose int8 or float32"),
+        ({"dtype": "float16"}, "give one of int8, float32"),
         ({"arity": 1}, "from 2"),
     ],
 )
@@ -66,6 +67,17 @@ def test_settings_out_of_range_are_refused(settings: dict[str, object], message:
     X, Y, _ = toy()
     with pytest.raises(SettingsError, match=message):
         Parabel(**settings).fit(X, Y)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [Bonsai, Parabel, DiSMEC])
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_any_source_of_random_numbers_will_do(kind: type[Bonsai | Parabel | DiSMEC], make: Any) -> None:
+    X, Y, _ = toy()
+    one, two = (kind(random_state=make(3)).fit(X, Y).predict(X) for _ in range(2))
+    np.testing.assert_array_equal(one.toarray(), two.toarray())
+    kind(random_state=None).fit(X, Y)
+    with pytest.raises(SettingsError, match="random_state is 'a'"):
+        kind(random_state="a").fit(X, Y)
 
 
 def test_threads_do_not_change_the_model() -> None:

@@ -15,7 +15,7 @@ from longtail.models.bonsai import Bonsai
 from longtail.models.dismec import DiSMEC
 from longtail.models.fastxml import FastXML
 from longtail.models.glas import GLaS
-from longtail.models.label_text import LabelText
+from longtail.models.labeltext import LabelText
 from longtail.models.parabel import Parabel
 from longtail.models.taug import TAug
 from tests.contract import L, N, RankerContract, toy
@@ -35,6 +35,11 @@ class TestTAugOfDiSMEC(RankerContract):
 class TestTAugOfFastXML(RankerContract):
     def make(self, **params: object) -> Ranker:
         return TAug(FastXML(n_trees=8, cost=2.0), n_aug=2, **params)  # type: ignore[arg-type]
+
+
+class TestTAugOfThePaper(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return TAug(DiSMEC(), preset="paper", **params)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("base", [Bonsai(n_trees=1), GLaS(dim=16, epochs=4), LabelText(DiSMEC()), TAug(DiSMEC())])
@@ -58,7 +63,7 @@ class Recorder(Centroid):
 def test_head_and_tail_are_learnt_apart_and_the_tail_from_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "fitted", [])
     X, Y, Z = toy()
-    TAug(Recorder(), tau=0.25, n_aug=3, rest=False, whole=False, n_jobs=1).fit(X, Y, label_features=Z)
+    TAug(Recorder(), tau=0.25, n_aug=3, advanced={"rest": False}, n_jobs=1).fit(X, Y, label_features=Z)
     *_, (head_X, head_Y, _), (tail_X, tail_Y, with_text) = Recorder.fitted
     assert len(Recorder.fitted) == 4  # twice for the held-out part, twice for all
     order = np.argsort(-Y.sum(axis=0), kind="stable")
@@ -73,7 +78,7 @@ def test_head_and_tail_are_learnt_apart_and_the_tail_from_copies(monkeypatch: py
 def test_the_rest_is_learnt_as_one_label_more(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorder, "fitted", [])
     X, Y, Z = toy()
-    model = TAug(Recorder(), tau=0.25, n_aug=0, n_jobs=1).fit(X, Y, label_features=Z)
+    model = TAug(Recorder(), tau=0.25, n_aug=0, advanced={"whole": True}, n_jobs=1).fit(X, Y, label_features=Z)
     *_, (head_X, head_Y, _), (tail_X, tail_Y, _), (all_X, all_Y, _) = Recorder.fitted
     np.testing.assert_array_equal(all_X.toarray(), X.toarray())  # a copy for all labels, as the base itself would be
     np.testing.assert_array_equal(all_Y.toarray(), Y.toarray())
@@ -135,7 +140,8 @@ def test_one_label_is_the_base_alone() -> None:
 def test_sides_are_fitted_one_after_the_other_if_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y, _ = toy()
     expected = TAug(DiSMEC(), n_aug=1).fit(X, Y).predict(X).toarray()
-    monkeypatch.setattr(memory, "available", lambda: 10_000_000)
+    monkeypatch.setattr(memory, "available", lambda: 1000)
+    monkeypatch.setattr(memory, "require", lambda *args: None)
     np.testing.assert_array_equal(TAug(DiSMEC(), n_aug=1).fit(X, Y).predict(X).toarray(), expected)
 
 
@@ -152,10 +158,10 @@ def test_a_validation_part_is_used() -> None:
         ({"tau": 0.01}, "tau=0.01 leaves no head label: 24 label"),
         ({"tau": 1.0}, "tau is 1.0"),
         ({"n_aug": -1}, "n_aug is -1"),
-        ({"keep": 0.0}, "keep is 0.0"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
         ({"swap": 2}, "swap is 2"),
         ({"tilt": -1}, "tilt is -1"),
-        ({"depth": 0}, "depth is 0"),
+        ({"n_candidates": 0}, "n_candidates is 0"),
         ({"base": "bonsai"}, r"longtail.make\('taug\(bonsai\)'\)"),
     ],
 )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 
 from longtail.errors import SettingsError
+from longtail.models.bonsai import Bonsai
+from longtail.models.label_tree import LabelTreeRanker
+from longtail.models.ranknet import RankNet
+from longtail.models.taug import TAug
 from longtail.models.wrapper import check_base, out_of_fold
 from tests.contract import toy
 from tests.fake import Centroid, Halving
@@ -69,3 +75,40 @@ def test_unfitted_copies_rankers_in_lists():
 def test_what_is_no_ranker_is_refused_with_a_remedy(base, remedy):
     with pytest.raises(SettingsError, match=remedy):
         check_base(base, "RankNet")
+
+
+def test_the_cost_is_searched_a_handful_of_times_whatever_is_wrapped(monkeypatch):
+    searches = []
+    grow = LabelTreeRanker._grow
+
+    def counted(self, trees, X, Y, costs, *args, **kwargs):
+        if len(costs) > 1:
+            searches.append(costs)
+        return grow(self, trees, X, Y, costs, *args, **kwargs)
+
+    monkeypatch.setattr(LabelTreeRanker, "_grow", counted)
+    X, Y, _ = toy(n=150)
+    model = RankNet(TAug(Bonsai(n_trees=1)), n_folds=2).fit(X, Y)
+    assert 1 <= len(searches) <= 3
+    assert model.base_.base.cost is None  # the parameters are those of the base that was given
+    assert model.base_.get_params().keys() == model.base.get_params().keys()
+
+
+def test_fits_are_counted_before_they_start(caplog):
+    model = RankNet(Bonsai(n_trees=1, cost=1.0), n_folds=3)
+    assert model.n_fits() == {"ranknet": 1, "bonsai": 4}
+    assert RankNet(model, n_folds=2).n_fits() == {"ranknet": 4, "bonsai": 12}
+    assert RankNet(Bonsai(), method="inverse_propensity").n_fits() == {"ranknet": 1, "bonsai": 1}
+    with caplog.at_level(logging.INFO, logger="longtail.models"):
+        model.fit(*toy(n=60)[:2])
+    assert caplog.messages[0] == "ranknet(bonsai): 4 fits of bonsai"
+
+
+def test_a_tuned_wrapper_is_a_copy_around_a_tuned_base():
+    X, Y, _ = toy(n=150)
+    model = RankNet(Bonsai(n_trees=1))
+    tuned = model.tuned(X, Y)
+    assert tuned.base._settled > 0
+    assert tuned.base.cost is None  # parameters stay as they were given
+    assert not hasattr(model.base, "_settled")
+    assert not hasattr(tuned, "n_labels_")

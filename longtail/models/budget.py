@@ -1,0 +1,184 @@
+"""Time that a blend may take: what each member is expected to cost, and what fits."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+
+from longtail import progress
+from longtail.models.base import Ranker, TrainingPart
+from longtail.models.epoch_ranker import EpochRanker
+from longtail.neural.choices import usual_batch_size
+
+_log = logging.getLogger("longtail.models")
+
+_SAMPLE = 16  # a sample is one point in this many
+_SMALLEST = 1000  # points of a sample at least
+_SAFETY = 1.15  # estimates are stretched by this
+_COMBINING = 0.15  # share of the budget kept for predictions of held-out points and the combiner
+_CHEAP = ("knn", "textmatch", "popular")  # members whose fit takes next to no time
+_GROWTH = 1.1  # power of the number of points with which training time grows
+_STEPS = 12  # steps by which the time of one is measured
+_FEWEST_EPOCHS = 2
+_CHANGED = ("n_trees", "epochs")  # parameters that a budget may lower
+
+
+class Budget:
+    """Keeps the fit of a blend within a number of seconds.
+
+    Parameters
+    ----------
+    seconds : float, optional
+        None for no limit.
+
+    Attributes
+    ----------
+    binding : bool
+        Whether the limit has changed what is fitted.
+    remarks : list of str
+        Sentences about what was changed.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.start = time.perf_counter()
+        self.binding = False
+        self.remarks: list[str] = []
+        self._expected: dict[int, float] = {}
+        self._fitted: dict[int, float] = {}
+
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        if self.seconds is None:
+            return np.inf
+        return self.seconds - (time.perf_counter() - self.start)
+
+    def plan(self, members: list[Ranker], part: TrainingPart) -> list[Ranker]:
+        """Return the members to fit, changed where the budget asks for it, and log what training will cost."""
+        expected = {id(member): self._measure(member, part) for member in members}
+        kept: list[Ranker] = []
+        left = self.left() * (1 - _COMBINING)
+        for member in members:
+            rest = 0.0 if part.rest is None else member._rest_share(len(part.rows))
+            cost = _SAFETY * expected[id(member)] * (1 + rest)
+            changed = self._cheaper(member, cost, left)
+            if changed is None:
+                if not kept and member is members[-1]:
+                    changed = (member, cost)  # something must be trained
+                else:
+                    self.binding = True
+                    self.remarks.append(f"{member.kind} was left out: it would take about {cost:.0f} s.")
+                    continue
+            member, cost = changed
+            left -= cost
+            self._expected[id(member)] = cost
+            kept.append(member)
+        total = sum(self._expected.values())
+        _log.info(
+            "Blend fits %s. Expected time: %s. A faster choice: bonsai.",
+            ", ".join(member.kind for member in kept),
+            _duration(total * (1 + _COMBINING)),
+        )
+        for remark in self.remarks:
+            _log.info(remark)
+        return kept
+
+    def decisions(self, members: list[Ranker], kept: list[Ranker]) -> dict[str, Any]:
+        """Return what :meth:`plan` made of the members as JSON values, for a checkpoint."""
+        fits = [
+            {
+                "member": members.index(member),
+                "params": {name: getattr(member, name) for name in _CHANGED if name in member._defaults()},
+                "seconds": self._expected[id(member)],
+            }
+            for member in kept
+        ]
+        return {"fits": fits, "binding": self.binding, "remarks": self.remarks}
+
+    def follow(self, decisions: dict[str, Any], members: list[Ranker]) -> list[Ranker]:
+        """Return the members to fit by decisions that :meth:`plan` has made now or before an interruption."""
+        self.binding, self.remarks = decisions["binding"], decisions["remarks"]
+        kept = []
+        for fit in decisions["fits"]:
+            member = members[fit["member"]].set_params(**fit["params"])
+            self._expected[id(member)] = fit["seconds"]
+            kept.append(member)
+        return kept
+
+    def _cheaper(self, member: Ranker, cost: float, left: float) -> tuple[Ranker, float] | None:
+        """Return the member and its cost, in a smaller form where it does not fit; None where no form does."""
+        if cost <= left:
+            return member, cost
+        known = member._defaults()
+        trees = getattr(member, "n_trees", 1)
+        if "n_trees" in known and trees and trees > 1 and cost / trees <= left:
+            self.binding = True
+            fewer = max(1, int(trees * left / cost))
+            self.remarks.append(f"{member.kind} was fitted with {fewer} of {trees} trees.")
+            return member.set_params(n_trees=fewer), cost * fewer / trees
+        if "epochs" in known and hasattr(member, "settings"):
+            epochs = member.settings().epochs
+            fewer = int(epochs * left / cost)
+            if fewer >= _FEWEST_EPOCHS:
+                self.binding = True
+                self.remarks.append(f"{member.kind} was trained for {fewer} of {epochs} epochs.")
+                return member.set_params(epochs=fewer), cost * fewer / epochs
+        return None
+
+    def note(self, member: Ranker, seconds: float) -> None:
+        """Remember how long the fit of a member took."""
+        self._fitted[id(member)] = seconds
+
+    def fits_rest(self, members: list[Ranker], part: TrainingPart) -> bool:
+        """Return whether there is time to take in the held-out points; notes it where there is not."""
+        if self.seconds is None or part.rest is None:
+            return True
+        spent = time.perf_counter() - self.start
+        shares = {id(m): m._rest_share(len(part.rows)) for m in members}
+        again = sum(self._fitted.get(id(m), 0.0) * shares[id(m)] for m in members)
+        if again <= max(self.left(), 0.05 * spent):
+            return True
+        self.remarks.append("There was no time to fit members again to the held-out points.")
+        return False
+
+    def _measure(self, member: Ranker, part: TrainingPart) -> float:
+        """Return the seconds that one fit is expected to take, measured on a few points."""
+        n = len(part.rows)
+        if self.seconds is None or member.kind in _CHEAP:
+            return 0.0
+        if isinstance(member, EpochRanker):
+            return self._measure_steps(member, part)
+        size = min(n, max(_SMALLEST, n // _SAMPLE))
+        self._seconds_for(member, part, size // 16)  # so that kernels are compiled
+        return self._seconds_for(member, part, size // 4) * (4 * n / size) ** _GROWTH
+
+    def _measure_steps(self, member: EpochRanker, part: TrainingPart) -> float:
+        """Return the expected seconds of a network: the time of one step, times all steps, and what is not steps."""
+        n, settings = len(part.rows), member.settings()
+        batch = settings.batch_size or usual_batch_size(n)
+        short = member.unfitted().set_params(epochs=1, batch_size=batch, validation_fraction=0.0)
+        self._seconds_for(short, part, batch)  # so that kernels are compiled
+        stamps: list[float] = []
+        with progress.listen(lambda stage, share: stamps.append(time.perf_counter()) if "training" in stage else None):
+            total = self._seconds_for(short, part, _STEPS * batch)
+        steps = np.diff(stamps)
+        step = float(np.median(steps[steps > 0])) if len(steps) > 2 else total / _STEPS
+        return step * settings.epochs * max(1.0, n / batch) + 2 * max(0.0, total - step * _STEPS)
+
+    @staticmethod
+    def _seconds_for(member: Ranker, part: TrainingPart, n_points: int) -> float:
+        """Return the seconds of a fit to some points."""
+        chosen = np.random.default_rng([0, 11]).permutation(len(part.rows))[: max(64, n_points)]
+        rows = np.sort(part.rows[chosen])
+        begin = time.perf_counter()
+        member.unfitted().fit(part.X[rows], part.Y[rows], label_features=part.Z)
+        return time.perf_counter() - begin
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 10:
+        return "a few seconds"
+    return f"about {seconds:.0f} s" if seconds < 120 else f"about {seconds / 60:.0f} min"

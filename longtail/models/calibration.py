@@ -1,0 +1,43 @@
+"""Raw scores of a network as probabilities: a slope and an offset, learnt from some points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.combine.logistic import fit_logistic
+from longtail.sparse import bounded_scores
+
+_DEPTH = 50  # best labels per point that are learnt from
+
+
+def calibrate(
+    search: Callable[[csr_array, int], tuple[np.ndarray, np.ndarray]], X: csr_array, Y: csr_array
+) -> tuple[float, float]:
+    """Return the slope and offset that turn raw scores into log odds.
+
+    Parameters
+    ----------
+    search : callable
+        From points and k to the k best labels and their raw scores, (N, k) each.
+    X, Y : csr_array
+        Points, best held-out ones, and their labels.
+    """
+    k = min(_DEPTH, Y.shape[1])
+    found, raw = search(X, k)
+    rows = np.repeat(np.arange(len(found)), k)
+    right = np.asarray(Y[rows, found.ravel()]).ravel() > 0
+    scores = raw.ravel().astype(np.float64)
+    design = np.stack([scores, np.ones_like(scores)], axis=1)
+    slope, offset = fit_logistic(design, right, np.array([0.0, 0.0]), ridge=1e-3)
+    return float(max(slope, 1e-3)), float(offset)
+
+
+def probabilities(raw: np.ndarray, loss: str, slope: float, offset: float) -> np.ndarray:
+    """Return raw scores (N, k), best first, of a network trained with this loss as scores in (0, 1)."""
+    if loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
+        best = raw[:, :1]
+        return bounded_scores(np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30))))
+    return bounded_scores(1 / (1 + np.exp(-np.clip(slope * raw + offset, -60, 60))))

@@ -1,0 +1,147 @@
+"""The two blocks that DECAF is made of, forwards and backwards.
+
+A residual block (paper, Fig. 2) bends what the token table says of a text:
+
+    out = σ(a) ∘ (dropout(ReLU(v)) R) + σ(b) ∘ v          R (d, d) the identity at the start, a and b (d,) zero
+
+A combination block weighs two vectors of a label, number by number:
+
+    w = σ(a) ∘ p + σ(b) ∘ q
+
+Both keep their parameters in a dict of tables shared with the network they are part of, under a name of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
+
+_POWER_STEPS = 1
+
+
+def sigmoid(a: np.ndarray) -> np.ndarray:
+    """Return the logistic function."""
+    return 1 / (1 + np.exp(-a))
+
+
+def dropout_mask(shape: tuple[int, ...], drop: float, rng: np.random.Generator | None) -> np.ndarray | None:
+    """Return a mask that zeroes each number with probability `drop` (in steps of 1/256); None where nothing is zeroed.
+
+    What stays makes up for what goes. Bytes are drawn, not floats: a mask is as large as a batch's labels times d.
+    """
+    if rng is None or drop <= 0:
+        return None
+    stays = round(256 * (1 - drop))
+    drawn = np.frombuffer(rng.bytes(int(np.prod(shape))), np.uint8).reshape(shape)
+    return (drawn < stays) * np.float32(256 / stays)
+
+
+@dataclass
+class Trace:
+    """What the way back needs of the way there."""
+
+    v: np.ndarray  # (n, d) what went in
+    r: np.ndarray  # (n, d) after ReLU and dropout
+    u: np.ndarray  # (n, d) after R
+    mask: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class ResidualBlock:
+    """The embedding block of documents, or of labels."""
+
+    tables: Arrays
+    name: str
+
+    @staticmethod
+    def fresh(name: str, dim: int) -> Arrays:
+        """Return parameters to start from."""
+        return {
+            f"{name}.R": np.eye(dim, dtype=np.float32),
+            f"{name}.a": np.zeros((1, dim), np.float32),
+            f"{name}.b": np.zeros((1, dim), np.float32),
+        }
+
+    def _all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return tuple(self.tables[f"{self.name}.{part}"] for part in "Rab")  # type: ignore[return-value]
+
+    def forward(self, v: np.ndarray, drop: float, rng: np.random.Generator | None) -> tuple[np.ndarray, Trace]:
+        """Blocks of vectors (n, d); dropout where there is an `rng`."""
+        R, a, b = self._all()
+        r = np.maximum(v, 0)
+        mask = dropout_mask(v.shape, drop, rng)
+        if mask is not None:
+            r *= mask
+        u = r @ R
+        out = sigmoid(a) * u
+        out += sigmoid(b) * v
+        return out, Trace(v, r, u, mask)
+
+    def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn | None) -> np.ndarray:
+        """Gradient of what went in; parameters are stepped by `learn`, or stay where it is None."""
+        R, a, b = self._all()
+        gate_a, gate_b = sigmoid(a), sigmoid(b)
+        d_u = d_out * gate_a
+        d_v = d_u @ R.T
+        if trace.mask is not None:
+            d_v *= trace.mask
+        d_v *= trace.v > 0
+        d_v += d_out * gate_b
+        if learn is not None:
+            d_a = np.einsum("ij,ij->j", d_out, trace.u)[None] * gate_a * (1 - gate_a)
+            d_b = np.einsum("ij,ij->j", d_out, trace.v)[None] * gate_b * (1 - gate_b)
+            learn(f"{self.name}.R", trace.r.T @ d_u)
+            learn(f"{self.name}.a", d_a)
+            learn(f"{self.name}.b", d_b)
+        return d_v
+
+
+@dataclass(frozen=True)
+class CombinationBlock:
+    """How a label's text and its refinement vector become one classifier."""
+
+    tables: Arrays
+    name: str
+
+    @staticmethod
+    def fresh(name: str, dim: int) -> Arrays:
+        """Return parameters to start from: equal parts."""
+        return {f"{name}.a": np.zeros((1, dim), np.float32), f"{name}.b": np.zeros((1, dim), np.float32)}
+
+    def gates(self) -> tuple[np.ndarray, np.ndarray]:
+        """σ(a) and σ(b), (1, d) each."""
+        return sigmoid(self.tables[f"{self.name}.a"]), sigmoid(self.tables[f"{self.name}.b"])
+
+    def forward(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """Both (n, d) as one."""
+        gate_a, gate_b = self.gates()
+        out = gate_a * p
+        out += gate_b * q
+        return out
+
+    def backward(self, d_out: np.ndarray, p: np.ndarray, q: np.ndarray, learn: Learn) -> tuple[np.ndarray, np.ndarray]:
+        """Gradients of p and q."""
+        gate_a, gate_b = self.gates()
+        learn(f"{self.name}.a", np.einsum("ij,ij->j", d_out, p)[None] * gate_a * (1 - gate_a))
+        learn(f"{self.name}.b", np.einsum("ij,ij->j", d_out, q)[None] * gate_b * (1 - gate_b))
+        return d_out * gate_a, d_out * gate_b
+
+
+def limit_norm(R: np.ndarray, u: np.ndarray) -> None:
+    """Hold the spectral norm of R to 1, in place; `u` (d,) is the direction found last time, and is moved on.
+
+    One step of the power method a call: R changes little between calls, so that is enough to follow it.
+    """
+    for _ in range(_POWER_STEPS):
+        v = R @ u
+        v /= np.linalg.norm(v) + 1e-12
+        back = R.T @ v
+        norm = float(np.linalg.norm(back))
+        u[:] = back / (norm + 1e-12)
+    if norm > 1:
+        R /= np.float32(norm)

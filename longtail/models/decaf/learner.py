@@ -1,0 +1,114 @@
+"""DECAF's network as the training loop sees it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels.encode import SparseRows
+from longtail.metrics import evaluate
+from longtail.models.decaf.network import TextNetwork
+from longtail.models.decaf.sampler import ShortlistSampler
+from longtail.neural.batch import Candidates, points
+from longtail.neural.loop import NetworkState
+from longtail.neural.losses import bce
+from longtail.neural.search import top_labels
+from longtail.sparse import from_top_k
+
+_MEASURED = 500  # held-out points whose ranking is followed from epoch to epoch
+_NEVER = np.float32(-80.0)  # a score whose loss and gradient are nothing
+
+
+class TextLearner(NetworkState):
+    """Steps a network on training points.
+
+    Parameters
+    ----------
+    network : TextNetwork
+    X : csr_array, (M, D)
+        Points, used in place.
+    rows : array, (N,)
+        Those of them to train on.
+    Y : csr_array, (N, n)
+        Targets of the training points, in the order of `rows`.
+    held : tuple of csr_array, optional
+        Held-out points and their targets.
+    sampler : ShortlistSampler
+    correction : float
+        How far negatives are weighted by one over their chance of being a candidate.
+    keep : float
+        Chance of a feature of a point to stay in input dropout.
+
+    Attributes
+    ----------
+    listed : bool
+        Each point learns from its own shortlist and positives alone (the paper), not from all candidates of its batch.
+    """
+
+    listed: bool
+
+    def __init__(
+        self,
+        network: TextNetwork,
+        X: csr_array,
+        rows: np.ndarray,
+        Y: csr_array,
+        held: tuple[csr_array, csr_array] | None,
+        sampler: ShortlistSampler,
+        correction: float = 0.0,
+        keep: float = 1.0,
+    ) -> None:
+        self.network, self.X, self.rows, self.Y = network, X, rows, Y
+        self.held = None if held is None else (held[0][:_MEASURED], held[1][:_MEASURED])
+        self.sampler, self.correction, self.keep = sampler, correction, keep
+        self.listed = False
+        self._place = np.full(X.shape[1], -1, np.int32)
+
+    def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
+        """Take one step on these training points; return the loss."""
+        docs = points(self.X, self.rows[rows], self._place, unit=True)
+        docs.drop(self.keep, rng)
+        candidates = self.sampler.draw(rows, rng)
+        loss = partial(bce, correction=self.correction, n_jobs=self.network.settings.n_jobs)
+        if self.listed:
+            loss = partial(_listed, self._listed(rows, candidates))
+        return self.network.step(docs, candidates, loss, rate, rng)
+
+    def _listed(self, rows: np.ndarray, candidates: Candidates) -> np.ndarray:
+        """Whether each candidate (B, C) is in the point's shortlist or among its positives."""
+        assert self.sampler.shortlist is not None
+        own = self.sampler.shortlist[rows]
+        at = np.searchsorted(candidates.labels, own).clip(max=len(candidates.labels) - 1)
+        point, place = np.nonzero((candidates.labels[at] == own) & (own >= 0))
+        mask = np.zeros((len(rows), len(candidates.labels)), bool)
+        mask[point, at[point, place]] = True
+        mask[np.repeat(np.arange(len(rows)), np.diff(candidates.ptr)), candidates.places] = True
+        return mask
+
+    def measure(self) -> dict[str, float]:
+        """Return P, PSP and nDCG of held-out points; nDCG@5 decides on early stopping."""
+        if self.held is None or self.listed:  # what was learnt from shortlists says nothing of labels outside them
+            return {}
+        X, Y = self.held
+        found, _ = self.search(X, min(5, Y.shape[1]))
+        n, k = found.shape
+        falling = np.tile(np.linspace(0.9, 0.1, k, dtype=np.float32), (n, 1))
+        figures = evaluate(Y, from_top_k(found, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
+        names = ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")
+        return {f"validation_{name}": figures[name] for name in names} | {"monitor": figures["nDCG@5"]}
+
+    def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best targets of points among all of them, and their scores, (N, k) each."""
+        jobs = self.network.settings.n_jobs
+        x = self.network.document_encoder()(SparseRows.of(X), jobs)[:, :-1]
+        return top_labels(x, self.network.classifiers(), self.network.tables["c"][:, 0], k, jobs)
+
+
+def _listed(
+    mask: np.ndarray, scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None
+) -> float:
+    """Return the logistic loss where the mask is set."""
+    scores[~mask] = _NEVER
+    return bce(scores, ptr, places)

@@ -1,0 +1,347 @@
+"""DECAF's four training modules (paper §3.1).
+
+I    a surrogate task: clusters of labels instead of labels, classifiers made of text alone, which forces good tokens
+II   the shortlister: labels clustered again by what I has learnt, classifiers with refinement vectors
+III  a start for the classifiers of labels: z² = E z, fresh blocks
+IV   the ranker: classifiers of labels, learnt against the candidates that the shortlister gives
+
+Which of them run is said by the :class:`Plan`; with all of its defaults it is IV alone, against shared candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from longtail.index import Index, make_index
+from longtail.kernels import decaf as kernels
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import spread
+from longtail.labels.clusters import balanced_clusters, members
+from longtail.models.decaf.learner import TextLearner
+from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
+from longtail.models.decaf.sampler import ShortlistSampler
+from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
+from longtail.neural.encoding import activate, sum_tokens
+from longtail.neural.loop import LoopSettings, train
+from longtail.neural.scored_lists import ONE_BY_ONE
+from longtail.sparse import label_counts, ones_like, unit_rows
+
+SHORTLISTS = ("search", "clusters", "hnsw", "tree")
+_RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
+_LISTED = 400  # labels of a point's shortlist at most
+_SAMPLE = 2000
+_LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
+_ABSORBED = 3  # passes over the held-out points in the end
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings of a training run; :class:`longtail.models.decaf.DECAF` describes them."""
+
+    network: TextNetworkSettings
+    loop: LoopSettings
+    shortlist: str = "search"
+    surrogate_epochs: int = 0
+    surrogate_drop: float = 0.5
+    surrogate_rate: float = 0.01
+    n_clusters: int = 0
+    beam: int | None = None
+    n_candidates: int = 4096
+    n_networks: int = 1
+    n_hard: int = 0
+    shared: bool = True
+    correction: float = 0.4
+    keep: float = 1.0
+    prior: bool = True
+    recall: float = 0.98  # of the search for the classifiers of highest score
+    start_from_text: bool = True
+    lite: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One network to be trained, on labels or on clusters of them.
+
+    Attributes
+    ----------
+    name : str
+        What progress calls it.
+    targets : Targets
+    settings : TextNetworkSettings
+    epochs, rate
+        Of the training loop.
+    number : int
+        Of the network in the ensemble; it makes the random numbers of each differ.
+    cluster_of : array, optional
+        The cluster of each label, where clusters are the targets.
+    before : TextNetwork, optional
+        Network to start from.
+    shortlist : array, (N, S), optional
+        Labels that each training point is easily mistaken to have.
+    """
+
+    name: str
+    targets: Targets
+    settings: TextNetworkSettings
+    epochs: int
+    rate: float
+    number: int = 0
+    cluster_of: np.ndarray | None = None
+    before: TextNetwork | None = None
+    shortlist: np.ndarray | None = None
+
+
+@dataclass
+class Ranking:
+    """What modules II to IV leave: the ranker's network, and the shortlister where it has clusters."""
+
+    network: TextNetwork
+    guide: DocumentEncoder | None
+    clusters: np.ndarray | None
+    cluster_of: np.ndarray | None
+    beam: int
+
+
+@dataclass
+class Training:
+    """What is learnt from, and the modules.
+
+    Attributes
+    ----------
+    X : csr_array, (M, D)
+        Points, used in place.
+    rows : array, (N,)
+        Those to train on.
+    Y : csr_array, (N, L)
+        Their labels.
+    text : csr_array, (L, D), optional
+        Label text, rows of length 1 or 0.
+    centroids : csr_array, (L, D), optional
+        Labels as the mean of their points, where modules I or II run.
+    held : tuple of csr_array, optional
+        Held-out points and their labels.
+    listed : array, (N, S), optional
+        Labels that another model suggests for each training point.
+    """
+
+    X: csr_array
+    rows: np.ndarray
+    Y: csr_array
+    text: csr_array | None
+    centroids: csr_array | None
+    held: tuple[csr_array, csr_array] | None
+    listed: np.ndarray | None
+    plan: Plan
+    identity: str = ""
+
+    def surrogate(self) -> TextNetwork | None:
+        """Run Module I, which all networks share."""
+        plan = self.plan
+        if not plan.surrogate_epochs:
+            return None
+        assert self.centroids is not None
+        cluster_of = balanced_clusters(self.centroids, plan.n_clusters, plan.loop.seed, plan.network.n_jobs)
+        n = int(cluster_of.max()) + 1
+        text = None if self.text is None else unit_rows(csr_array(indicator(cluster_of, n).T @ self.text))
+        settings = replace(plan.network, form="text", drop=plan.surrogate_drop, freeze=False, forget=0.0)
+        network, _ = self._train(
+            Stage("module I", Targets(n, text), settings, plan.surrogate_epochs, plan.surrogate_rate, 0, cluster_of)
+        )
+        return network
+
+    def ranker(self, number: int, surrogate: TextNetwork | None) -> tuple[Ranking, list[dict[str, float]]]:
+        """Run Modules II to IV for one network."""
+        plan = self.plan
+        frozen = replace(plan.network, freeze=plan.lite and surrogate is not None)
+        before, shortlist, clusters, cluster_of, beam = surrogate, self.listed, None, None, 0
+        if plan.shortlist == "clusters":
+            before, cluster_of, shortlist, beam = self._shortlister(number, surrogate, frozen)
+            clusters = with_bias_column(before.classifiers(), before.tables["c"])
+        elif plan.shortlist == "hnsw" and surrogate is not None:
+            shortlist = self._nearest(surrogate)
+        targets = Targets(self.Y.shape[1], self.text)
+        name = f"module IV of network {number + 1}" if plan.n_networks > 1 else "training the network"
+        network, history = self._train(
+            Stage(name, targets, frozen, plan.loop.epochs, plan.loop.rate, number, None, before, shortlist)
+        )
+        # S is frozen in module IV, the encoder that it was learnt with included.
+        guide = None if clusters is None or before is None else before.document_encoder()
+        return Ranking(network, guide, clusters, cluster_of, beam), history
+
+    def absorb(self, network: TextNetwork, rows: np.ndarray, Y: csr_array) -> None:
+        """Train on the held-out points too, once they are needed no more: a few steps among points seen before.
+
+        `rows` are these points in X, `Y` (n, L) their labels.
+        """
+        plan = self.plan
+        rng = np.random.default_rng([plan.loop.seed, 1])
+        old = np.sort(rng.choice(len(self.rows), min(len(rows), len(self.rows)), replace=False))
+        both = csr_array(vstack([self.Y[old], Y]))
+        sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
+        some = np.concatenate([self.rows[old], rows])
+        learner = TextLearner(network, self.X, some, both, None, sampler, plan.correction, plan.keep)
+        loop = replace(
+            plan.loop, epochs=_ABSORBED, rate=plan.loop.rate / 4, stage="learning the held-out points", checkpoint=None
+        )
+        train(learner, len(some), loop)
+
+    def trained(self, ranking: Ranking, exact: bool = False) -> TrainedNetwork:
+        """Return what predicts; with `exact`, by a look at all labels, which takes no time to build."""
+        plan, network = self.plan, ranking.network
+        labels = with_bias_column(network.classifiers(), network.tables["c"])
+        encoder = network.document_encoder()
+        index: Index | None = None
+        if ranking.clusters is not None:
+            index = make_index(ranking.clusters, "ip", "exact" if exact else "auto")
+        elif plan.shortlist == "hnsw" and not exact:
+            points = encoder(SparseRows.of(self.X[self.rows]), plan.network.n_jobs)
+            points[:, -1] = 0  # centroids have no bias
+            index = make_index(self._centroids(points), "cosine", "hnsw", n_jobs=plan.network.n_jobs)
+        elif plan.shortlist != "tree":
+            some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
+            queries = encoder(SparseRows.of(some), plan.network.n_jobs)
+            tuned = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
+            tuned["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
+            few = exact or len(labels) <= ONE_BY_ONE
+            index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **tuned)
+        shortlister = ranking.guide, ranking.clusters, ranking.cluster_of, ranking.beam
+        return TrainedNetwork(encoder, network.text_encoder(), labels, index, *shortlister)
+
+    # The modules ---------------------------------------------------------------------------------------------------
+
+    def _shortlister(
+        self, number: int, surrogate: TextNetwork | None, settings: TextNetworkSettings
+    ) -> tuple[TextNetwork, np.ndarray, np.ndarray, int]:
+        """Run Module II: return a network over clusters, the cluster of each label, the shortlists, and the beam."""
+        plan, jobs = self.plan, self.plan.network.n_jobs
+        centroids = self.centroids
+        assert centroids is not None
+        if surrogate is not None:
+            centroids = csr_array(csr_array(self.Y.T) @ embedded(surrogate, self.X, self.rows))
+        cluster_of = balanced_clusters(centroids, plan.n_clusters, plan.loop.seed + 1 + number, jobs)
+        n = int(cluster_of.max()) + 1
+        targets = Targets(n, self.text, None if self.text is None else members(cluster_of, n))
+        name = f"module II of network {number + 1}"
+        network, _ = self._train(
+            Stage(name, targets, settings, plan.loop.epochs, plan.loop.rate, number, cluster_of, surrogate)
+        )
+        meta = merged(self.Y, cluster_of, n)
+        vectors, bias = network.classifiers(), network.tables["c"]
+        index = make_index(with_bias_column(vectors, bias), "ip", "exact")
+        encoder = network.document_encoder()
+        sample = np.arange(0, len(self.rows), max(1, len(self.rows) // _SAMPLE))
+        beam = plan.beam or self._needed_beam(encoder, index.vectors, sample, meta)
+        ptr, labels = members(cluster_of, n)
+        largest = int(np.diff(ptr).max())
+        beam = min(beam, n)
+        listed = np.empty((len(self.rows), min(_LISTED, beam * largest)), np.int32)
+        for start in range(0, len(self.rows), CHUNK):
+            some = self.X[self.rows[start : start + CHUNK]]
+            found, _ = index.search(encoder(SparseRows.of(some), jobs), beam, n_jobs=jobs)
+            out = listed[start : start + CHUNK]
+            spread(lambda block, f=found, o=out: kernels.expand_clusters(f, ptr, labels, *block, o), len(out), jobs)
+        return network, cluster_of, listed, beam
+
+    def _needed_beam(self, encoder: DocumentEncoder, clusters: np.ndarray, sample: np.ndarray, meta: csr_array) -> int:
+        """Return the smallest beam whose recall of training positives exceeds 85 %."""
+        some, own = self.X[self.rows[sample]], meta[sample]
+        scores = encoder(SparseRows.of(some), self.plan.network.n_jobs) @ clusters.T
+        at = scores[np.repeat(np.arange(len(sample)), np.diff(own.indptr)), own.indices]
+        scores.sort(axis=1)
+        ranks = [
+            scores.shape[1] - np.searchsorted(row, at[a:b])
+            for row, a, b in zip(scores, own.indptr[:-1], own.indptr[1:], strict=True)
+        ]
+        return int(np.quantile(np.concatenate(ranks), _RECALL)) + 1
+
+    def _nearest(self, surrogate: TextNetwork) -> np.ndarray:
+        """Labels whose centroids lie nearest to each training point, by a graph search (the HNSW row of Table 5)."""
+        jobs = self.plan.network.n_jobs
+        x = embedded(surrogate, self.X, self.rows)
+        index = make_index(self._centroids(x), "cosine", "hnsw", n_jobs=jobs)
+        return index.search(x, min(100, len(index)), n_jobs=jobs)[0]
+
+    def _centroids(self, points: np.ndarray) -> np.ndarray:
+        """Labels as the sum of their training points, whose vectors are given; only directions count."""
+        return np.asarray(csr_array(self.Y.T) @ points, np.float32)
+
+    def _train(self, stage: Stage) -> tuple[TextNetwork, list[dict[str, float]]]:
+        """Train one network; also return the history of its epochs."""
+        plan, cluster_of = self.plan, stage.cluster_of
+        Y, held = self.Y, self.held
+        if cluster_of is not None:
+            Y = merged(Y, cluster_of, stage.targets.n)
+            held = None if held is None else (held[0], merged(held[1], cluster_of, stage.targets.n))
+        rng = np.random.default_rng([plan.loop.seed, stage.number])
+        network = TextNetwork(self.X.shape[1], stage.targets, stage.settings, self._prior(Y), rng)
+        if stage.before is not None:
+            network.adopt(stage.before, blocks=cluster_of is not None)
+        if cluster_of is None and plan.start_from_text and network.has_text and network.has_refinement:
+            _start_from_text(network)
+        sampler = ShortlistSampler(Y, plan.n_candidates, plan.loop.batch_size, stage.shortlist, plan.n_hard)
+        learner = TextLearner(network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep)
+        learner.listed = not plan.shared and cluster_of is None and sampler.shortlist is not None
+        folder = plan.loop.checkpoint
+        loop = replace(
+            plan.loop,
+            epochs=stage.epochs,
+            rate=stage.rate,
+            stage=stage.name,
+            seed=plan.loop.seed + stage.number,
+            keep_checkpoint=True,
+            checkpoint=None if folder is None else str(Path(folder) / stage.name.replace(" ", "-")),
+        )
+        return network, train(learner, len(self.rows), loop, self.identity)
+
+    def _prior(self, Y: csr_array) -> np.ndarray:
+        """Biases at the start: the log odds of each target, which then need not be learnt, or zero.
+
+        Not lower than a floor: a rare label with its true log odds would be scored so low that its few points must
+        first make up for it, and the points that it is wrong for teach it nothing.
+        """
+        if not self.plan.prior:
+            return np.zeros(Y.shape[1], np.float32)
+        chance = (label_counts(Y) + 0.5) / (Y.shape[0] + 1.0)
+        return np.maximum(np.log(chance / (1 - chance)), _LEAST_PRIOR)
+
+
+def _start_from_text(network: TextNetwork) -> None:
+    """Run Module III: z² = E z; labels without text keep their random start.
+
+    Not for clusters: started from the sum over their labels' texts, they made a worse shortlister.
+    """
+    V = network.tables["V"]
+    for start in range(0, len(V), CHUNK):
+        some = np.arange(start, min(start + CHUNK, len(V)))
+        sums = network.embed(network.texts(some)[0])
+        V[some] = np.where(sums.any(axis=1, keepdims=True), sums, V[some])
+
+
+def embedded(network: TextNetwork, X: csr_array, rows: np.ndarray) -> np.ndarray:
+    """Return E x of some points, (N, d), of length 1 where they have tokens."""
+    sums = sum_tokens(SparseRows.of(X[rows]), network.tables["E"], None, network.settings.n_jobs)
+    return activate(sums, relu=False, normalize=True)[0]
+
+
+def with_bias_column(vectors: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Classifiers with their biases as one more number."""
+    return np.concatenate([vectors, bias], axis=1).astype(np.float32)
+
+
+def indicator(cluster_of: np.ndarray, n: int) -> csr_array:
+    """Labels by clusters, a one in each row."""
+    size = len(cluster_of)
+    return csr_array((np.ones(size, np.float32), cluster_of, np.arange(size + 1, dtype=np.int32)), shape=(size, n))
+
+
+def merged(Y: csr_array, cluster_of: np.ndarray, n: int) -> csr_array:
+    """Return points by clusters: a cluster is right where one of its labels is."""
+    found = csr_array(Y @ indicator(cluster_of, n))
+    found.sum_duplicates()
+    return ones_like(
+        csr_array((found.data, found.indices.astype(np.int32), found.indptr.astype(np.int32)), found.shape)
+    )

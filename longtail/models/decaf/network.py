@@ -1,0 +1,332 @@
+"""DECAF's network: documents and label texts through one token table, a classifier for each label made of both.
+
+    v = x E, t = z E                       a token table E (D, d), shared
+    x̂ = dropout(ReLU(block_D(v)))          (B, d) documents
+    z¹ = block_L(t)                        (C, d) label text, of the candidates of a batch only
+    w = σ(α) ∘ z² + σ(β) ∘ z¹              (C, d) classifiers; z² (L, d) are refinement vectors, one a label
+    s = x̂ wᵀ + c                           (B, C)
+
+What is ranked may be labels or clusters of labels (the paper's meta-labels): then the text of one is the sum of z¹ over
+its members. Gradients are written out below; every table has its own row-sparse optimiser, and one step touches the
+tokens, refinement vectors and biases of the batch and no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import pool
+from longtail.kernels import rows as kernels
+from longtail.models.decaf.blocks import CombinationBlock, ResidualBlock, dropout_mask, limit_norm
+from longtail.models.decaf.trained import DocumentEncoder, TextEncoder
+from longtail.neural.batch import Candidates, Points, points
+from longtail.neural.losses import Loss
+from longtail.neural.optimizers import RowOptimizer
+
+FORMS = ("both", "text", "refinement")
+CHUNK = 8192  # label texts encoded at once outside training
+
+
+@dataclass(frozen=True)
+class TextNetworkSettings:
+    """What the network is.
+
+    Parameters
+    ----------
+    dim : int
+        d.
+    form : {"both", "text", "refinement"}
+        What a classifier is made of: w above, z¹ alone, or z² alone.
+    drop : float
+        Dropout after each ReLU.
+    forget : float
+        Chance of a candidate with text to be scored by its text alone in a batch, with the bias that all labels share,
+        so that text is worth something by itself: for labels that have nothing else.
+    spread : float
+        Length of a token's vector at the start.
+    block_rate : float
+        Learning rate of the blocks, as a share of that of the tables: every step touches all of a block.
+    spectral : bool
+        Hold the spectral norm of the blocks' matrices to 1.
+    freeze : bool
+        Leave the token table as it is.
+    n_jobs : int, optional
+    """
+
+    dim: int
+    form: str = "both"
+    drop: float = 0.2
+    forget: float = 0.0
+    spread: float = 0.1
+    block_rate: float = 1.0
+    spectral: bool = False
+    freeze: bool = False
+    n_jobs: int | None = None
+
+
+@dataclass
+class Targets:
+    """What is ranked: labels, or clusters of them.
+
+    Attributes
+    ----------
+    n : int
+        How many.
+    text : csr_array, (T, D), optional
+        Texts, rows of length 1 or 0; row i is that of target i, unless there are members.
+    members : tuple of arrays, optional
+        (ptr, rows): the rows of `text` that belong to each target.
+    """
+
+    n: int
+    text: csr_array | None = None
+    members: tuple[np.ndarray, np.ndarray] | None = None
+
+    def rows(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows of `text` of these targets, and where each target's begin (None where each has one)."""
+        if self.members is None:
+            return targets, None
+        ptr, rows = self.members
+        counts = (ptr[targets + 1] - ptr[targets]).astype(np.int64)
+        ends = np.cumsum(counts)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
+        return rows[np.repeat(ptr[targets], counts) + within], ends - counts
+
+
+class TextNetwork:
+    """Tables, their optimisers, and the two directions.
+
+    Parameters
+    ----------
+    n_features : int
+    targets : Targets
+    settings : TextNetworkSettings
+    prior : array, (n,)
+        Biases at the start.
+    rng : Generator
+    """
+
+    def __init__(
+        self,
+        n_features: int,
+        targets: Targets,
+        settings: TextNetworkSettings,
+        prior: np.ndarray,
+        rng: np.random.Generator,
+    ) -> None:
+        self.settings, self.targets = settings, targets
+        d = settings.dim
+        self.has_text = targets.text is not None and settings.form != "refinement"
+        self.has_refinement = targets.text is None or settings.form != "text"
+        spread = np.float32(settings.spread / np.sqrt(d))
+        self.tables: dict[str, np.ndarray] = {
+            "E": rng.standard_normal((n_features, d), np.float32) * spread,
+            "c": prior.astype(np.float32)[:, None].copy(),
+            "c0": np.full((1, 1), prior.min(initial=0), np.float32),
+            **ResidualBlock.fresh("doc", d),
+        }
+        if self.has_text:
+            self.tables |= ResidualBlock.fresh("label", d)
+        if self.has_refinement:
+            self.tables["V"] = rng.standard_normal((targets.n, d), np.float32) * spread
+        if self.has_text and self.has_refinement:
+            self.tables |= CombinationBlock.fresh("both", d)
+        self.doc, self.label = ResidualBlock(self.tables, "doc"), ResidualBlock(self.tables, "label")
+        self.both = CombinationBlock(self.tables, "both")
+        self.optimizers = {
+            name: RowOptimizer("adam", (table.shape[0], table.shape[1]), 0.0, settings.n_jobs)
+            for name, table in self.tables.items()
+            if not (name == "E" and settings.freeze)
+        }
+        text, alone = targets.text, targets.members is None
+        self._described = np.diff(text.indptr) > 0 if text is not None and alone else np.ones(targets.n, bool)
+        self._directions = {name: np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
+        self._place = np.full(n_features, -1, np.int32)
+
+    def texts(self, targets: np.ndarray) -> tuple[Points, np.ndarray | None]:
+        """Return the text of some targets as a batch, and where the rows of each begin."""
+        assert self.targets.text is not None
+        rows, starts = self.targets.rows(targets)
+        return points(self.targets.text, rows, self._place, unit=False), starts
+
+    # Forwards ----------------------------------------------------------------------------------------------------
+
+    def embed(self, batch: Points) -> np.ndarray:
+        """Return sums of token vectors, (n, d)."""
+        out = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+        none = np.zeros(self.settings.dim, np.float32)
+
+        def work(block: tuple[int, int]) -> None:
+            kernels.encode(batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], none, *block, out)
+
+        pool.run(work, pool.blocks(len(out), self.settings.n_jobs, 256), self.settings.n_jobs)
+        return out
+
+    def text_vectors(self) -> np.ndarray:
+        """z¹ of all targets, (n, d), without dropout."""
+        out = np.empty((self.targets.n, self.settings.dim), np.float32)
+        for start in range(0, self.targets.n, CHUNK):
+            some = np.arange(start, min(start + CHUNK, self.targets.n))
+            batch, starts = self.texts(some)
+            z, _ = self.label.forward(self.embed(batch), 0.0, None)
+            out[some] = summed(z, starts)
+        return out
+
+    def classifiers(self) -> np.ndarray:
+        """Return w of all targets, (n, d)."""
+        if not self.has_text:
+            return self.tables["V"]
+        z = self.text_vectors()
+        return self.both.forward(self.tables["V"], z) if self.has_refinement else z
+
+    def document_encoder(self) -> DocumentEncoder:
+        """Return what encodes points in prediction, as the network is now."""
+        gate_a, gate_b = (1 / (1 + np.exp(-self.tables[f"doc.{part}"])) for part in "ab")
+        return DocumentEncoder(self.tables["E"], self.tables["doc.R"] * gate_a, gate_b[0])
+
+    def text_encoder(self) -> TextEncoder | None:
+        """Return what makes classifiers of label text alone; None where the network has learnt nothing about text."""
+        if not self.has_text:
+            return None
+        gate_a, gate_b = (1 / (1 + np.exp(-self.tables[f"label.{part}"])) for part in "ab")
+        weight = self.both.gates()[1][0] if self.has_refinement else np.ones_like(gate_b[0])
+        return TextEncoder(self.tables["label.R"] * gate_a, gate_b[0], weight, self.tables["c0"][0])
+
+    # Backwards ---------------------------------------------------------------------------------------------------
+
+    def step(self, docs: Points, candidates: Candidates, loss: Loss, rate: float, rng: np.random.Generator) -> float:
+        """One step on one batch; returns the loss. `loss` turns scores into their gradient, in place."""
+        settings, labels, n = self.settings, candidates.labels, len(docs.ptr) - 1
+
+        def learn(name: str, gradient: np.ndarray) -> None:
+            step = rate * settings.block_rate
+            self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, step)
+
+        batch, starts = docs, None
+        if self.has_text:
+            texts, starts = self.texts(labels)
+            batch = joined(docs, texts, self._place)
+        sums = self.embed(batch)  # (B + texts, d)
+
+        x, doc_trace = self.doc.forward(sums[:n], settings.drop, rng)  # (B, d)
+        np.maximum(x, 0, out=x)
+        mask = dropout_mask(x.shape, settings.drop, rng)
+        if mask is not None:
+            x *= mask
+        kept, bias = None, self.tables["c"][labels, 0]
+        if self.has_text:
+            z, label_trace = self.label.forward(sums[n:], settings.drop, rng)
+            z1 = summed(z, starts)  # (C, d)
+            w = z1
+            if self.has_refinement:
+                z2 = self.tables["V"][labels]
+                if settings.forget > 0:
+                    forgotten = (rng.random(len(labels), np.float32) < settings.forget) & self._described[labels]
+                    kept = (~forgotten).astype(np.float32)
+                    z2 *= kept[:, None]
+                    bias = np.where(kept > 0, bias, self.tables["c0"][0, 0])
+                w = self.both.forward(z2, z1)
+        else:
+            w = self.tables["V"][labels]
+
+        scores = x @ w.T  # (B, C)
+        scores += bias
+        value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
+
+        d_w = scores.T @ x  # (C, d)
+        d_x = scores @ w  # (B, d)
+        d_c = scores.sum(axis=0)[:, None]
+        if mask is not None:
+            d_x *= mask
+        d_x *= x > 0
+        up = np.empty_like(sums)
+        up[:n] = self.doc.backward(d_x, doc_trace, learn)
+        d_z2: np.ndarray | None = d_w
+        if self.has_text:
+            d_z1 = d_w
+            d_z2 = None
+            if self.has_refinement:
+                d_z2, d_z1 = self.both.backward(d_w, z2, z1, learn)
+            up[n:] = self.label.backward(repeated(d_z1, starts, len(sums) - n), label_trace, learn)
+        self._learn_targets(labels, d_z2, d_c, kept, rate)
+        if not settings.freeze:
+            self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), up, rate)
+        if settings.spectral:
+            for name, direction in self._directions.items():
+                if f"{name}.R" in self.tables:
+                    limit_norm(self.tables[f"{name}.R"], direction)
+        return value
+
+    def _learn_targets(
+        self, labels: np.ndarray, d_z2: np.ndarray | None, d_c: np.ndarray, kept: np.ndarray | None, rate: float
+    ) -> None:
+        """Refinement vectors and biases; of labels scored by their text alone, the shared bias instead of theirs."""
+        own: Any = slice(None)
+        if kept is not None:
+            own = np.flatnonzero(kept)
+            shared = np.full((1, 1), d_c[kept == 0].sum(), np.float32)
+            self.optimizers["c0"].step(self.tables["c0"], np.array([0]), shared, rate)
+        if d_z2 is not None:
+            self.optimizers["V"].step(self.tables["V"], labels[own], d_z2[own], rate)
+        self.optimizers["c"].step(self.tables["c"], labels[own], d_c[own], rate)
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Tables and optimisers, to store."""
+        found = dict(self.tables) | {f"direction.{name}": held for name, held in self._directions.items()}
+        for name, optimizer in self.optimizers.items():
+            found |= optimizer.arrays(name)
+        return found
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """State from :meth:`arrays`."""
+        for name, table in self.tables.items():
+            table[...] = arrays[name]
+        for name, held in self._directions.items():
+            held[...] = arrays[f"direction.{name}"]
+        for name, optimizer in self.optimizers.items():
+            optimizer.restore(name, arrays)
+
+    def adopt(self, other: TextNetwork, blocks: bool = True) -> None:
+        """Start from the token table and, with `blocks`, the embedding blocks of another network."""
+        names = ["E"]
+        if blocks:
+            names += [name for name in self.tables if name.startswith(("doc.", "label.")) and name in other.tables]
+        for name in names:
+            self.tables[name][...] = other.tables[name]
+
+    @staticmethod
+    def bytes_needed(n_features: int, n_targets: int, dim: int, batch: int, candidates: int) -> int:
+        """Memory of training: tables, their optimisers and the best tables so far; and the arrays of a step."""
+        step = 3 * batch * candidates + 4 * candidates * dim
+        return 4 * (4 * (n_features + n_targets + 2 * dim) * dim + step)
+
+
+def joined(one: Points, two: Points, place: np.ndarray) -> Points:
+    """Two batches as one, over the features of both; `place` is scratch of D entries of -1 and is left so."""
+    place[one.features] = np.arange(len(one.features), dtype=np.int32)
+    where = place[two.features]
+    place[one.features] = -1
+    fresh = where < 0
+    where[fresh] = len(one.features) + np.arange(np.count_nonzero(fresh), dtype=np.int32)
+    return Points(
+        np.concatenate([one.ptr, one.ptr[-1] + two.ptr[1:]]),
+        np.concatenate([one.idx, where[two.idx]]),
+        np.concatenate([one.val, two.val]),
+        np.concatenate([one.features, two.features[fresh]]),
+    )
+
+
+def summed(rows: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
+    """Return sums of rows from each of `starts` to the next; the rows themselves where there are no starts."""
+    return rows if starts is None else np.add.reduceat(rows, starts, axis=0)
+
+
+def repeated(sums: np.ndarray, starts: np.ndarray | None, n: int) -> np.ndarray:
+    """Return the gradient of :func:`summed`: n rows."""
+    return sums if starts is None else np.repeat(sums, np.diff(np.append(starts, n)), axis=0)

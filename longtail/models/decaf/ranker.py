@@ -1,0 +1,371 @@
+"""DECAF: label text inside one-vs-all classifiers (Mittal et al., WSDM 2021).
+
+A point is the sum of its tokens' vectors through a residual block; the text of a label goes through the same token
+table and a block of its own. A label's classifier combines its text's vector with a refinement vector that is the
+label's alone, so that labels which share words learn from each other and a rare label is not left to its few points.
+
+Choices made here. The paper trains in four modules (:mod:`longtail.models.decaf.modules`) on a GPU; ``preset="paper"``
+does so. ``preset="fast"`` is made for a few cores: the same network, trained by Module IV alone, against candidates
+that a batch shares, in one matrix product; negatives are weighted by one over their probability of being drawn, to a
+power (`correction`). Labels are then searched by their classifiers directly. In the end the held-out points are learnt
+from too, in a few steps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import store
+from longtail.data.split import hold_out_points
+from longtail.errors import ModelError
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import threads_for
+from longtail.models.base import Arrays, Ranker, TrainingPart, check_features, data_bytes
+from longtail.models.decaf.presets import ADVANCED, PRESETS
+from longtail.models.decaf.trained import FACTS, DecafScorer
+from longtail.models.epoch_ranker import EpochRanker
+from longtail.neural.choices import usual_batch_size
+from longtail.neural.scored_lists import best_labels
+from longtail.params import Integer, OneOf, optional
+from longtail.sparse import from_top_k, label_counts, labelled_rows, take_labels, unit_rows
+from longtail.store.facts import ROWS
+from longtail.store.invariants import Rules
+
+if TYPE_CHECKING:
+    from longtail.models.decaf.modules import Plan, Training
+
+_HELD_OUT = 2000  # points held out at most: more of them measure hardly better
+_CHUNK = 8192  # points whose clusters are searched at once
+_LISTED = 24  # labels of a training point's list that hard negatives are drawn from
+
+
+class DECAF(EpochRanker):
+    """Classifiers made of label text and refinement vectors.
+
+    A parameter that is None has the value of the preset.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+        Values of the other parameters: the recipe that was best here for a few cores, or the paper's pipeline.
+    dim : int, optional
+        Length of token and label vectors. Longer vectors are slower and slightly more accurate.
+    n_networks : int, optional
+        Number of networks in the ensemble; they share Module I.
+    classifier : {"both", "text", "refinement"}
+        Parts of a classifier; one alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
+    shortlist : {"search", "clusters", "hnsw", "tree"}, optional
+        Source of the labels that are scored for a point: a search of the classifiers, the paper's clusters (Module II),
+        a graph of label centroids, or a label tree (Parabel).
+    n_clusters : int, optional
+        Number of clusters in Modules I and II; by default the power of two next below an eighth of the labels.
+    beam : int, optional
+        Number of clusters opened per point; by default as many as find 85 % of the labels of training points.
+    n_candidates : int, optional
+        Number of labels drawn per batch beside its own; with no more labels than this every point meets all of them.
+    n_hard : int, optional
+        Number of labels of each point's shortlist that take part in a batch.
+    dropout : float, optional
+        Dropout after each ReLU.
+    epochs : int, optional
+        Passes over the points in Modules II and IV.
+    batch_size : int, optional
+        Points per step; in the fast preset about a hundredth of the points, from 32 to 512.
+    learning_rate : float, optional
+        Learning rate of Adam at its highest.
+    validation_fraction : float, optional
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
+        part.
+    dtype : {"float32", "int8"}
+        Type in which token vectors and classifiers are kept; int8 is a quarter of the size.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch of each module, from which an interrupted run goes on; removed at the
+        end.
+    advanced : dict, optional
+        Settings of the training recipe that only experiments need: ``init`` ("text", "random": DECAF-no-init), ``lite``
+        (token vectors stay as Module I leaves them: DECAF-lite), ``shared`` (a point learns from all candidates of its
+        batch, or, in the paper, from its own shortlist), ``correction``, ``forget`` (probability of scoring a label by
+        its text alone in a batch), ``input_dropout``, ``prior`` (start biases at the log odds of each label),
+        ``spectral`` (hold the spectral norm of the blocks to 1), ``token_length`` (at the start), ``block_rate``
+        (learning rate of the blocks relative to the tables), ``surrogate_epochs`` (of Module I; 0 leaves it out),
+        ``schedule``, ``patience``.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+        Seed of every random choice.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss and held-out precision after each epoch of Module IV.
+
+    Examples
+    --------
+    >>> from longtail import DECAF
+    >>> DECAF(epochs=5, advanced={"forget": 0.2})
+    DECAF(epochs=5, advanced={'forget': 0.2})
+    """
+
+    kind: ClassVar[str] = "decaf"
+    _presets: ClassVar = PRESETS
+    _advanced: ClassVar = ADVANCED
+    _constraints: ClassVar = {
+        "classifier": OneOf("both", "text", "refinement"),
+        "shortlist": OneOf("search", "clusters", "hnsw", "tree"),
+        "n_clusters": optional(Integer(1)),
+        "beam": optional(Integer(1)),
+        "n_candidates": Integer(1),
+        "n_hard": Integer(0),
+        "dtype": OneOf("float32", "int8"),
+    }
+    history_: list[dict[str, float]]
+    scorer_: DecafScorer
+    tree_: Ranker | None
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        dim: int | None = None,
+        n_networks: int | None = None,
+        classifier: str = "both",
+        shortlist: str | None = None,
+        n_clusters: int | None = None,
+        beam: int | None = None,
+        n_candidates: int | None = None,
+        n_hard: int | None = None,
+        dropout: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float | None = None,
+        dtype: str = "float32",
+        checkpoint: str | None = None,
+        advanced: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.preset = preset
+        self.dim = dim
+        self.n_networks = n_networks
+        self.classifier = classifier
+        self.shortlist = shortlist
+        self.n_clusters = n_clusters
+        self.beam = beam
+        self.n_candidates = n_candidates
+        self.n_hard = n_hard
+        self.dropout = dropout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.dtype = dtype
+        self.checkpoint = checkpoint
+        self.advanced = advanced
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        fraction = 0.0 if validation is not None else self.settings().validation_fraction
+        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
+        held = validation if not len(rest) else (X[rest], Y[rest])
+        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
+        self._fit_part(part)
+        self._fit_rest(part)
+
+    def _fit_part(self, part: TrainingPart) -> None:
+        """Train the networks on the points that are not held out."""
+        from longtail.models.decaf.plan import make_plan
+
+        self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
+        settings = self.settings()
+        settings.seed, settings.checkpoint = self._seed, self._epoch_folder()
+        everything = part.rows if part.rest is None else np.concatenate([part.rows, part.rest])
+        labels = np.flatnonzero(label_counts(part.Y[everything])).astype(np.int32)
+        plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
+        self._training = self._prepare(part, settings, labels, plan)
+        surrogate = self._training.surrogate()
+        trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
+        self._rankings = [ranking for ranking, _ in trained]
+        self.history_ = [entry for _, history in trained for entry in history]
+        self.scorer_ = self._make_scorer(labels, exact=True)
+
+    def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
+        """Collect what the modules train on."""
+        from longtail.linear.tree import mean_label_vectors
+        from longtail.models.decaf.modules import Training
+
+        X, Y = part.X[part.rows], take_labels(part.Y, labels)
+        text = None if part.Z is None or not part.Z.nnz else unit_rows(part.Z)
+        self.tree_ = None
+        negatives = part.negatives
+        if settings.shortlist == "tree":
+            from longtail.models.parabel import Parabel
+
+            self.tree_ = Parabel(n_jobs=self.n_jobs, random_state=self._seed).fit(X, part.Y[part.rows])
+            negatives = self.tree_.predict(X, _LISTED)
+        listed = None
+        if negatives is not None and (settings.n_hard or self.tree_ is not None):
+            listed = _padded(negatives, labels)
+        held = None
+        if part.held is not None:
+            Y_held = take_labels(part.held[1], labels)
+            some = labelled_rows(Y_held)
+            held = (part.held[0][some], Y_held[some]) if len(some) else None
+        clustered = settings.surrogate_epochs or settings.shortlist == "clusters"
+        return Training(
+            part.X,
+            part.rows,
+            Y[part.rows],
+            None if text is None else text[labels],
+            mean_label_vectors(X, Y[part.rows], 256, self.n_jobs) if clustered else None,
+            held,
+            listed,
+            plan,
+            self._identity(part.X, part.Y, part.Z, *(part.held or ())),
+        )
+
+    def _make_scorer(self, labels: np.ndarray, exact: bool) -> DecafScorer:
+        networks = [self._training.trained(ranking, exact) for ranking in self._rankings]
+        if not exact:
+            networks = [network.rounded(self.dtype) for network in networks]
+        return DecafScorer(networks, labels, self.n_labels_, self._training.text)
+
+    def _fit_rest(self, part: TrainingPart) -> None:
+        """Learn from the held-out points in a few steps, build the index, and add labels that have text only."""
+        labels = self.scorer_.labels.ids
+        if part.rest is not None:
+            Y_rest = take_labels(part.Y[part.rest], labels)
+            for ranking in self._rankings:
+                self._training.absorb(ranking.network, part.rest, Y_rest)
+        self.scorer_ = self._make_scorer(labels, exact=False)
+        self.scorer_.text = None
+        if part.Z is not None and self.scorer_.knows_text:
+            known = np.zeros(self.n_labels_, bool)
+            known[labels] = True
+            unseen = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
+            self.scorer_.add(unit_rows(part.Z)[unseen], unseen, self.n_labels_, self.n_jobs)
+        del self._training, self._rankings
+        if self.checkpoint is not None:
+            store.remove_checkpoint(self.checkpoint)
+
+    _less_memory: ClassVar[str] = "Lower dim, n_candidates, beam or batch_size, or use fewer features (max_features)."
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: networks with optimisers, the batch, classifiers and shortlists.
+
+        The index of the classifiers is built when the optimisers are not needed any more, and is smaller than they.
+        """
+        from longtail.models.decaf.network import TextNetwork
+
+        settings, (n, n_features) = self.settings(), X.shape
+        n_labels = int(np.count_nonzero(label_counts(Y)))
+        batch = settings.batch_size or usual_batch_size(n)
+        candidates = min(n_labels, settings.n_candidates + batch * (8 + settings.n_hard))
+        network = TextNetwork.bytes_needed(n_features, n_labels, settings.dim, batch, candidates)
+        kept = 4.0 * settings.dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
+        held = min(_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
+        clusters = 0.0
+        if settings.shortlist == "clusters" or settings.surrogate_epochs:
+            n_clusters = settings.n_clusters or max(2, n_labels // 8)
+            beam = min(n_clusters, settings.beam or n_clusters)  # as wide as the first epochs may need
+            clusters = 12.0 * _CHUNK * beam + 4.0 * _HELD_OUT * beam * 8 + 4.0 * settings.dim * (n + n_clusters)
+        return 1.5 * data_bytes(X, Y, Z) + network + kept + held + clusters
+
+    def add_labels(self, label_features: Any) -> Self:
+        """Append labels that have text but no points; they are suggested from now on.
+
+        Parameters
+        ----------
+        label_features : sparse or dense matrix, (n, D)
+            Text of the new labels, in the feature space of the points. A label without a single known word gets a
+            number but is never suggested.
+        """
+        self._check_fitted()
+        if not self.scorer_.knows_text:
+            raise ModelError(
+                "This DECAF was trained without label text and cannot score labels by theirs. "
+                "Fit it with label_features, and with a classifier that uses them."
+            )
+        Z = unit_rows(check_features(label_features, self.n_features_in_, "label_features"))
+        some = np.flatnonzero(np.diff(Z.indptr))
+        n_labels = self.n_labels_ + Z.shape[0]
+        self.scorer_.add(Z[some], self.n_labels_ + some, n_labels, self.n_jobs)
+        self.n_labels_ = n_labels
+        return self
+
+    def _rest_share(self, n_points: int) -> float:
+        return 0.15
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _pair_scorer(self) -> DecafScorer | _TreeShortlist:
+        return self.scorer_ if self.tree_ is None else _TreeShortlist(self.scorer_, self.tree_)
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        jobs = threads_for(X.shape[0], self.n_jobs)
+        best = best_labels(self._pair_scorer(), SparseRows.of(X), k, jobs)
+        return from_top_k(best.labels, best.scores, best.counts, self.n_labels_)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        best = best_labels(self._pair_scorer(), SparseRows.single(indices, values), k, 1)
+        return best.labels[0, : best.counts[0]], best.scores[0, : best.counts[0]]
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.scorer_.state(self.dtype)
+        return facts | {"history": self.history_}, arrays, {} if self.tree_ is None else {"tree": self.tree_}
+
+    _facts: ClassVar = FACTS | {"history": ROWS}
+
+    @classmethod
+    def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:
+        return DecafScorer.array_rules(stored.meta, stored.arrays)
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.history_, self.tree_ = facts["history"], parts.get("tree")
+        self.scorer_ = DecafScorer.restored(facts, arrays, self.n_labels_)
+
+
+class _TreeShortlist:
+    """DECAF's scorer with the shortlists of a label tree (Table 5)."""
+
+    def __init__(self, scorer: DecafScorer, tree: Ranker) -> None:
+        self.scorer, self.tree = scorer, tree
+
+    def encode(self, points: SparseRows, n_jobs: int | None) -> tuple[Any, SparseRows]:
+        """Return points as the networks see them, and as they are."""
+        return self.scorer.encode(points, n_jobs), points
+
+    def shortlist(self, encoded: tuple[Any, SparseRows], width: int, n_jobs: int | None) -> np.ndarray:
+        """Return labels that the tree suggests, (N, S), -1 for none."""
+        listed = self.tree._candidates(encoded[1], width, n_jobs)
+        counts = np.diff(listed.ptr)
+        out = np.full((len(counts), max(1, counts.max(initial=0))), -1, np.int32)
+        out[np.arange(out.shape[1]) < counts[:, None]] = listed.labels
+        return out
+
+    def log_odds(self, encoded: tuple[Any, SparseRows], labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the networks' log odds."""
+        return self.scorer.log_odds(encoded[0], labels, n_jobs)
+
+    def text_log_odds(
+        self, encoded: tuple[Any, SparseRows], rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return the networks' log odds by text alone."""
+        return self.scorer.text_log_odds(encoded[0], rows, labels, n_jobs)
+
+
+def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:
+    """Return suggestions as positions among `labels`, one row per point, -1 where there are fewer."""
+    position = np.full(suggested.shape[1], -1, np.int32)
+    position[labels] = np.arange(len(labels), dtype=np.int32)
+    counts = np.diff(suggested.indptr)
+    out = np.full((suggested.shape[0], max(1, counts.max(initial=0))), -1, np.int32)
+    out[np.arange(out.shape[1]) < counts[:, None]] = position[suggested.indices]
+    return out

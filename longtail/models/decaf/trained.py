@@ -1,0 +1,324 @@
+"""A trained DECAF: points to vectors, vectors to a shortlist, exact log odds of any label."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import index as search
+from longtail.errors import ModelError
+from longtail.index import Index
+from longtail.kernels import decaf as kernels
+from longtail.kernels.decaf import DocumentBlock
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import spread
+from longtail.labels.clusters import members
+from longtail.neural.encoding import sum_tokens
+from longtail.neural.quantized import packed, packed_rules, unpacked
+from longtail.neural.scored_lists import KnownLabels, score_listed, search_labels
+from longtail.params import Integer, optional
+from longtail.sparse import Arrays, frozen, with_prefix, without_prefix
+from longtail.store.facts import ListOf, Record
+from longtail.store.invariants import REMEDY, Rules, floats, indices
+
+FACTS = {"networks": ListOf(Record({"beam": Integer(0), "index": optional(Record())}), 1, 1000)}
+"""What the facts of a stored :class:`DecafScorer` must be."""
+Encoded = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass
+class DocumentEncoder:
+    """Turns points into vectors: the token table, and the document block with its gates folded in."""
+
+    tokens: np.ndarray  # (D, d)
+    R: np.ndarray  # (d, d)
+    gate: np.ndarray  # (d,)
+
+    def __post_init__(self) -> None:
+        self.tokens, self.R, self.gate = frozen(self.tokens), frozen(self.R), frozen(self.gate)
+
+    def __call__(self, points: SparseRows, n_jobs: int | None) -> np.ndarray:
+        """Return points as (N, d + 1); the last number is 1, for the biases."""
+        out = np.empty((len(points.ptr) - 1, self.tokens.shape[1] + 1), np.float32)
+        block = DocumentBlock(self.tokens, self.R, self.gate)
+        spread(lambda rows: kernels.encode_documents(points, block, *rows, out), len(out), n_jobs)
+        return out
+
+
+@dataclass
+class TextEncoder:
+    """Classifiers of labels that have text and nothing else: the label block with its gates folded in."""
+
+    R: np.ndarray  # (d, d)
+    gate: np.ndarray  # (d,)
+    weight: np.ndarray  # (d,) σ(β), the text's part of a classifier
+    bias: np.ndarray  # (1,) the bias that all labels share
+
+    def __call__(self, tokens: np.ndarray, Z: csr_array, n_jobs: int | None) -> np.ndarray:
+        """Return classifiers and biases, (n, d + 1), of labels by their features."""
+        d = tokens.shape[1]
+        v = sum_tokens(SparseRows.of(Z), tokens, None, n_jobs)
+        out = np.empty((len(v), d + 1), np.float32)
+        z = np.maximum(v, 0) @ self.R
+        z += v * self.gate
+        np.multiply(z, self.weight, out=out[:, :d])
+        out[:, d] = self.bias[0]
+        return out
+
+
+@dataclass
+class TrainedNetwork:
+    """One network of the ensemble.
+
+    Attributes
+    ----------
+    encoder : DocumentEncoder
+    text : TextEncoder, optional
+    labels : array, (n, d + 1)
+        Classifiers, and biases as their last number.
+    index : Index, optional
+        What shortlists: of labels, or of clusters; None where a label tree does.
+    guide : DocumentEncoder, optional
+        The encoder that the clusters were learnt with.
+    clusters : array, (K, d + 1), optional
+        Classifiers of clusters and their biases.
+    cluster_of : array, (n,), optional
+    beam : int
+        Clusters opened per point.
+    """
+
+    encoder: DocumentEncoder
+    text: TextEncoder | None
+    labels: np.ndarray
+    index: Index | None
+    guide: DocumentEncoder | None = None
+    clusters: np.ndarray | None = None
+    cluster_of: np.ndarray | None = None
+    beam: int = 0
+
+    def __post_init__(self) -> None:
+        self.labels = frozen(self.labels)
+        if self.clusters is not None and self.cluster_of is not None:
+            self.clusters, self.cluster_of = frozen(self.clusters), frozen(self.cluster_of)
+            self._members = tuple(frozen(part) for part in members(self.cluster_of, len(self.clusters)))
+            self._largest = int(np.diff(self._members[0]).max(initial=0))
+
+    def encode(self, points: SparseRows, n_jobs: int | None) -> Encoded:
+        """Return points as the ranker sees them and as the shortlister does, (N, d + 1) each."""
+        x = self.encoder(points, n_jobs)
+        return x, x if self.guide is None else self.guide(points, n_jobs)
+
+    def shortlist(self, encoded: Encoded, width: int, n_jobs: int | None) -> np.ndarray:
+        """Return positions of labels worth scoring, (N, about `width`), -1 for none."""
+        x = encoded[1]
+        if self.index is None:
+            return np.empty((len(x), 0), np.int32)
+        found = search_labels(self.index, x, width if self.clusters is None else self.beam, n_jobs)
+        if self.clusters is None:
+            return found
+        out = np.empty((len(x), max(1, found.shape[1] * self._largest)), np.int32)
+        spread(lambda block: kernels.expand_clusters(found, *self._members, *block, out), len(x), n_jobs)
+        return out
+
+    def log_odds(self, encoded: Encoded, positions: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return the log odds of labels at these positions, (N, S)."""
+        out = score_listed(encoded[0], self.labels, positions, n_jobs)
+        if self.clusters is not None:
+            guided, clusters, cluster_of = encoded[1], self.clusters, self.cluster_of
+            spread(
+                lambda block: kernels.weigh_by_clusters(guided, clusters, cluster_of, positions, *block, out),
+                len(out),
+                n_jobs,
+            )
+        return out
+
+    def add(self, Z: csr_array, n_jobs: int | None) -> None:
+        """Append labels by their text."""
+        assert self.text is not None
+        fresh = self.text(self.encoder.tokens, Z, n_jobs)
+        self.labels = np.concatenate([self.labels, fresh])
+        if self.clusters is not None and self.cluster_of is not None:
+            nearest = np.argmax(fresh[:, :-1] @ self.clusters[:, :-1].T, axis=1).astype(np.int32)
+            self.cluster_of = np.concatenate([self.cluster_of, nearest])
+        elif self.index is not None:
+            found_by = fresh.copy()
+            if self.index.metric == "cosine":  # centroids, which have no bias
+                found_by[:, -1] = 0
+            self.index.add(found_by)
+        self.__post_init__()
+
+    # Storing -----------------------------------------------------------------------------------------------------
+
+    def rounded(self, dtype: str) -> TrainedNetwork:
+        """Return the network as it is once stored and loaded."""
+        return self if dtype == "float32" else TrainedNetwork.restored(*self.state(dtype))
+
+    def state(self, dtype: str) -> tuple[dict[str, Any], Arrays]:
+        """Return facts and arrays to store; `dtype` "int8" rounds token vectors and classifiers."""
+        arrays = packed("labels", self.labels, dtype)
+        for name, encoder in (("encoder", self.encoder), ("guide", self.guide)):
+            if encoder is not None:
+                arrays |= packed(f"{name}.tokens", encoder.tokens, dtype)
+                arrays |= {f"{name}.R": encoder.R, f"{name}.gate": encoder.gate}
+        if self.text is not None:
+            arrays |= with_prefix("text.", vars(self.text))
+        if self.clusters is not None and self.cluster_of is not None:
+            arrays |= {"clusters": self.clusters, "cluster_of": self.cluster_of}
+        facts: dict[str, Any] = {"beam": self.beam, "index": None}
+        if self.index is not None:
+            facts["index"], held = self.index.to_arrays()
+            held.pop("vectors", None)  # they are the classifiers, kept above
+            arrays |= with_prefix("index.", held)
+        return facts, arrays
+
+    @staticmethod
+    def array_rules(facts: dict[str, Any], names: Container[str], prefix: str) -> Rules:
+        """Declare what the arrays of :meth:`state` must be, for the network whose arrays begin with `prefix`."""
+        d, k = f"d{prefix}", f"clusters{prefix}"
+        found = {part for part in ("guide.R", "text.R", "clusters") if f"{prefix}{part}" in names}
+        rules = packed_rules("labels", "n", f"{d}+1", f"{prefix}labels.scale" in names)
+        for name in ("encoder", "guide") if "guide.R" in found else ("encoder",):
+            rules |= packed_rules(f"{name}.tokens", "D", d, f"{prefix}{name}.tokens.scale" in names)
+            rules |= Rules({f"{name}.R": floats(f"{d} {d}"), f"{name}.gate": floats(d)})
+        if "text.R" in found:
+            text = {"R": floats(f"{d} {d}"), "gate": floats(d), "weight": floats(d), "bias": floats("1")}
+            rules |= Rules(text).prefixed("text.")
+        if "clusters" in found:
+            rules |= Rules({"clusters": floats(f"{k} {d}+1"), "cluster_of": indices("n", below=k)})
+        if facts["index"] is not None:
+            stored = search.array_rules(facts["index"], k if "clusters" in found else "n", f"{d}+1", graph=True)
+            stored = Rules({name: rule for name, rule in stored.arrays.items() if name != "vectors"})
+            rules |= stored.prefixed("index.")
+        return rules.prefixed(prefix)
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], arrays: Arrays) -> Self:
+        """Build what :meth:`state` took apart."""
+        labels = unpacked("labels", arrays)
+        encoder, guide = (
+            DocumentEncoder(unpacked(f"{name}.tokens", arrays), arrays[f"{name}.R"], arrays[f"{name}.gate"])
+            if f"{name}.R" in arrays
+            else None
+            for name in ("encoder", "guide")
+        )
+        assert encoder is not None
+        text = TextEncoder(**without_prefix("text.", arrays)) if "text.R" in arrays else None
+        clusters = arrays.get("clusters")
+        index = None
+        if facts["index"] is not None:
+            vectors = {"vectors": labels if clusters is None else clusters}
+            index = search.from_arrays(facts["index"], without_prefix("index.", arrays) | vectors)
+            if index.vectors.shape != vectors["vectors"].shape:
+                raise ModelError(f"the index does not have the vectors of the network. {REMEDY}")
+        return cls(encoder, text, labels, index, guide, clusters, arrays.get("cluster_of"), facts["beam"])
+
+
+class DecafScorer:
+    """Trained networks as one scorer of pairs: shortlists united, probabilities averaged.
+
+    Parameters
+    ----------
+    networks : list of TrainedNetwork
+    label_ids : array, (n,)
+        Numbers of the labels that the networks know.
+    n_labels : int
+        Number of all labels.
+    text : csr_array, (n, D), optional
+        Text of the labels, needed only while a combiner is trained.
+    """
+
+    def __init__(
+        self, networks: list[TrainedNetwork], label_ids: np.ndarray, n_labels: int, text: csr_array | None = None
+    ) -> None:
+        self.networks, self.n_labels, self.text = networks, n_labels, text
+        self.labels = KnownLabels(label_ids, n_labels)
+
+    def encode(self, points: SparseRows, n_jobs: int | None) -> list[Encoded]:
+        """Return points as each network sees them."""
+        return [network.encode(points, n_jobs) for network in self.networks]
+
+    def shortlist(self, encoded: list[Encoded], width: int, n_jobs: int | None) -> np.ndarray:
+        """Return labels worth scoring, (N, S), -1 for none."""
+        found = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
+        positions = found[0] if len(found) == 1 else _mark_repeats(np.concatenate(found, axis=1))
+        return self.labels.numbers(positions, n_jobs)
+
+    def log_odds(self, encoded: list[Encoded], labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
+        """Return log odds of listed labels, (N, S); of several networks, those of the mean of their probabilities."""
+        positions = self.labels.positions(labels, n_jobs)
+        odds = [n.log_odds(e, positions, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
+        if len(odds) > 1:
+            total = np.zeros(labels.shape, np.float64)
+            for each in odds:
+                spread(lambda block, each=each: kernels.add_probabilities(each, *block, total), len(total), n_jobs)
+            spread(lambda block: kernels.mean_log_odds(total, len(odds), *block, odds[0]), len(total), n_jobs)
+        return odds[0]
+
+    def text_log_odds(
+        self, encoded: list[Encoded], rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
+    ) -> np.ndarray:
+        """Return log odds of pairs by the label's text alone, or by the whole classifier where there is no text."""
+        network = self.networks[0]
+        distinct, at = np.unique(self.labels.position[labels], return_inverse=True)
+        if self.text is not None and network.text is not None:
+            vectors = network.text(network.encoder.tokens, self.text[distinct], n_jobs)
+        else:
+            vectors = network.labels[distinct]
+        return np.einsum("ij,ij->i", encoded[0][0][rows], vectors[at])
+
+    def add(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
+        """Append labels by their text."""
+        if len(label_ids):
+            for network in self.networks:
+                network.add(Z, n_jobs)
+        self.n_labels = n_labels
+        self.labels = KnownLabels(np.concatenate([self.labels.ids, label_ids]).astype(np.int32), n_labels)
+
+    @property
+    def knows_text(self) -> bool:
+        """Whether labels can be scored by their text."""
+        return self.networks[0].text is not None
+
+    # Storing -----------------------------------------------------------------------------------------------------
+
+    def state(self, dtype: str) -> tuple[dict[str, Any], Arrays]:
+        """Return facts and arrays to store."""
+        arrays: Arrays = {"label_ids": self.labels.ids}
+        facts: dict[str, Any] = {"networks": []}
+        for number, network in enumerate(self.networks):
+            own, held = network.state(dtype)
+            facts["networks"].append(own)
+            arrays |= with_prefix(f"{number}.", held)
+        return facts, arrays
+
+    @staticmethod
+    def array_rules(facts: dict[str, Any], names: Container[str]) -> Rules:
+        """Declare what the arrays of :meth:`state` must be."""
+        rules = Rules({"label_ids": indices("n", below="L", distinct=True, dtypes="i4 i8")})
+        for number, own in enumerate(facts["networks"]):
+            rules |= TrainedNetwork.array_rules(own, names, f"{number}.")
+        return rules
+
+    @classmethod
+    def restored(cls, facts: dict[str, Any], arrays: Arrays, n_labels: int) -> Self:
+        """Build what :meth:`state` took apart."""
+        networks = [
+            TrainedNetwork.restored(own, without_prefix(f"{number}.", arrays))
+            for number, own in enumerate(facts["networks"])
+        ]
+        return cls(networks, np.array(arrays["label_ids"]), n_labels)
+
+
+def _mark_repeats(lists: np.ndarray) -> np.ndarray:
+    """Replace all but the first of equal numbers in a row by -1."""
+    order = np.argsort(lists, axis=1, kind="stable")
+    ordered = np.take_along_axis(lists, order, axis=1)
+    repeated = np.zeros(lists.shape, bool)
+    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    again = np.empty_like(repeated)
+    np.put_along_axis(again, order, repeated, axis=1)
+    return np.where(again, -1, lists)

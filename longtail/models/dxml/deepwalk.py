@@ -1,0 +1,345 @@
+"""Label vectors from a label graph by DeepWalk (Perozzi et al., 2014): random walks, then skip-gram on them.
+
+Skip-gram is gensim's, or a kernel of our own that needs nothing installed. Either runs on one thread: only so does a
+seed give the same vectors again. Vectors are centred and of length 1. A label without edges keeps the random direction
+it starts with, at nearly a right angle to all others, so that a graph without any edge still gives usable vectors.
+
+Vectors are cached: a second model on the same graph with the same settings gets them at once, in this process from
+:data:`vector_cache` or, with a folder, in any other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import progress, store
+from longtail.errors import DataError, SettingsError
+from longtail.kernels import pool
+from longtail.kernels import walks as kernels
+from longtail.models.dxml.presets import SKIP_GRAMS
+from longtail.params import Constraint, Integer, OneOf
+from longtail.sparse import labelled_rows
+
+_WALKS_AT_ONCE = 1 << 18
+_DRAWS = 1 << 20  # entries of the table that negatives are drawn from
+_WALK_LIMITS: dict[str, Constraint] = {"skip_gram": OneOf(*SKIP_GRAMS)} | {
+    name: Integer(1) for name in ("dim", "n_walks", "length", "window", "n_negative", "epochs")
+}
+
+
+class VectorCache:
+    """Label vectors kept in this process, by a key of graph and settings; the least recently used go first.
+
+    Parameters
+    ----------
+    n_bytes : int
+        Bytes of vectors to keep at most. The newest are kept in any case.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self.n_bytes = n_bytes
+        self._vectors: OrderedDict[str, np.ndarray] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, key: str) -> np.ndarray | None:
+        """Return the vectors kept under a key, or None."""
+        with self._lock:
+            if key in self._vectors:
+                self._vectors.move_to_end(key)
+            return self._vectors.get(key)
+
+    def put(self, key: str, vectors: np.ndarray) -> None:
+        """Keep vectors under a key."""
+        with self._lock:
+            self._vectors[key] = vectors
+            while len(self._vectors) > 1 and sum(kept.nbytes for kept in self._vectors.values()) > self.n_bytes:
+                self._vectors.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._vectors.clear()
+
+
+vector_cache = VectorCache(1 << 28)
+"""The cache of this process; ``vector_cache.clear()`` frees its memory."""
+
+
+@dataclass(frozen=True)
+class WalkSettings:
+    """How label vectors are learnt.
+
+    Parameters
+    ----------
+    dim : int
+        ℓ, the length of a vector.
+    n_walks : int
+        Walks from each label.
+    length : int
+        Labels per walk.
+    window : int
+        Largest distance in a walk between a label and its context.
+    n_negative : int
+        Negative labels drawn per pair of a label and its context.
+    epochs : int
+        Passes over the walks.
+    rate : float
+        Learning rate at the start.
+    skip_gram : {"kernel", "gensim"}
+        Our kernel, or gensim, which must be installed.
+    seed : int
+    """
+
+    dim: int = 100
+    n_walks: int = 10
+    length: int = 30
+    window: int = 2
+    n_negative: int = 5
+    epochs: int = 1
+    rate: float = 0.025
+    skip_gram: str = "kernel"
+    seed: int = 0
+
+    def check(self) -> None:
+        """Refuse values outside their limits."""
+        for name, limit in _WALK_LIMITS.items():
+            value = getattr(self, name)
+            if not limit.allows(value):
+                raise SettingsError(f"{name} is {value!r}; give {limit}")
+
+
+def learn_vectors(
+    graph: csr_array, settings: WalkSettings, cache: str | os.PathLike[str] | None = None, n_jobs: int | None = None
+) -> np.ndarray:
+    """Return vectors of the labels of a graph.
+
+    Parameters
+    ----------
+    graph : csr_array, (L, L)
+        See :mod:`longtail.models.dxml.label_graph`.
+    settings : WalkSettings
+        How walks are drawn and vectors learnt.
+    cache : path, optional
+        Folder in which vectors are kept for other processes.
+    n_jobs : int, optional
+        Threads for the walks.
+
+    Returns
+    -------
+    array, (L, dim)
+        Rows of length 1, read-only.
+    """
+    settings.check()
+    key = _cache_key(graph, settings)
+    vectors = vector_cache.get(key)
+    if vectors is not None:
+        return vectors
+    path = None if cache is None else Path(cache) / f"labels-{key}.npy"
+    vectors = None if path is None else _read_vectors(path, (graph.shape[0], settings.dim))
+    if vectors is None:
+        learn = _with_gensim if settings.skip_gram == "gensim" else _with_kernel
+        vectors = learn(graph, settings, n_jobs)
+        if len(vectors) > 2:  # all share one direction, which only says that random pairs are unlikely
+            vectors = vectors - vectors.mean(axis=0)
+        vectors = unit_vectors(vectors)
+        if path is not None:
+            _write_vectors(path, vectors)
+    vectors.flags.writeable = False
+    vector_cache.put(key, vectors)
+    return vectors
+
+
+def _cache_key(graph: csr_array, settings: WalkSettings) -> str:
+    """Return a key that depends on the graph and the settings, and on nothing else."""
+    made = hashlib.blake2b(repr((graph.shape, sorted(asdict(settings).items()))).encode(), digest_size=12)
+    for part in (graph.indptr.astype(np.int64), graph.indices, graph.data):
+        made.update(np.ascontiguousarray(part).data)
+    return made.hexdigest()
+
+
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Scale rows of a dense array to length 1; a row of zeros stays."""
+    length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
+    return np.ascontiguousarray(vectors / np.where(length > 0, length, 1), np.float32)
+
+
+def whitened(vectors: np.ndarray) -> np.ndarray:
+    """Subtract the mean, make coordinates uncorrelated and scale rows to length 1 again.
+
+    It separates labels that skip-gram puts close together. Directions in which rows hardly differ are left out, so that
+    no noise is amplified; a row that all but vanishes, as that of a single label, stays as it was.
+    """
+    centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
+    variances, axes = np.linalg.eigh(centred.T @ centred / len(vectors))
+    used = variances > max(1e-4 * variances.max(), 1e-12)
+    white = centred @ (axes[:, used] / np.sqrt(variances[used])) @ axes[:, used].T
+    gone = np.einsum("ij,ij->i", white, white) < 1e-12
+    return unit_vectors(np.where(gone[:, None], vectors, white))
+
+
+class Walker:
+    """Draws random walks over the edges of a graph, each edge with probability in proportion to its weight.
+
+    Parameters
+    ----------
+    graph : csr_array, (L, L)
+    n_jobs : int, optional
+    """
+
+    def __init__(self, graph: csr_array, n_jobs: int | None = None) -> None:
+        indptr, indices = graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
+        even = bool(graph.nnz == 0 or (graph.data == graph.data[0]).all())
+        n_edges = 0 if even else graph.nnz
+        self.n_jobs = n_jobs
+        self.edges = kernels.Edges(indptr, indices, np.empty(n_edges, np.float32), np.empty(n_edges, np.int32), even)
+        if not even:
+            weights = graph.data.astype(np.float32)
+            blocks = pool.blocks(graph.shape[0], n_jobs, 1024)
+            pool.run(lambda block: kernels.fill_alias_tables(self.edges, weights, *block), blocks, n_jobs)
+
+    def walk(self, starts: np.ndarray, length: int, seed: int = 0) -> np.ndarray:
+        """Return one walk per start.
+
+        Parameters
+        ----------
+        starts : int array, (W,)
+            Label at which each walk starts.
+        length : int
+            Labels per walk, the first included.
+        seed : int
+            Seed of the walks; with the number of a walk it decides where the walk goes.
+
+        Returns
+        -------
+        int32 array, (W, length)
+            -1 after a label without edges.
+        """
+        starts = np.ascontiguousarray(starts, np.int32)
+        out = np.empty((len(starts), length), np.int32)
+        blocks = pool.blocks(len(starts), self.n_jobs, 1024)
+        pool.run(lambda block: kernels.walk(self.edges, starts, seed, *block, out), blocks, self.n_jobs)
+        return out
+
+
+def _rounds(graph: csr_array, settings: WalkSettings) -> tuple[list[np.ndarray], np.random.Generator]:
+    """Return the starts of the walks, in blocks: every label with edges `n_walks` times, in random order each time."""
+    rng = np.random.default_rng([settings.seed, 1])
+    some = labelled_rows(graph).astype(np.int32)
+    starts = [rng.permutation(some) for _ in range(settings.n_walks)] if len(some) else []
+    everything = np.concatenate(starts) if starts else np.empty(0, np.int32)
+    return [everything[at : at + _WALKS_AT_ONCE] for at in range(0, len(everything), _WALKS_AT_ONCE)], rng
+
+
+def _random_directions(n_labels: int, dim: int, seed: int) -> np.ndarray:
+    """Return vectors to start from: random directions of length 1.
+
+    word2vec starts near zero; then all vectors first turn into one common direction, and a graph of some hundred labels
+    has too few walks to separate them again.
+    """
+    return unit_vectors(np.random.default_rng([seed, 2]).standard_normal((n_labels, dim), np.float32))
+
+
+def _with_kernel(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
+    """Learn vectors with our skip-gram kernel."""
+    vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
+    contexts = np.zeros_like(vectors)
+    blocks, rng = _rounds(graph, settings)
+    seeds = rng.integers(2**62, size=len(blocks))
+    walker = Walker(graph, n_jobs)
+    total = settings.epochs * sum(map(len, blocks))
+    space = kernels.Space(vectors, contexts, _negatives(graph))
+    past = 0
+    with progress.stage("label vectors") as done:
+        for epoch in range(settings.epochs):
+            for starts, seed in zip(blocks, seeds, strict=True):
+                walks = walker.walk(starts, settings.length, int(seed) + epoch)
+                pace = kernels.Pace(settings.rate, float(past), float(total))
+                kernels.skip_gram(walks, settings.window, settings.n_negative, space, pace, int(seed) + epoch)
+                past += len(starts)
+                done(len(starts) / total)
+    return vectors
+
+
+def _negatives(graph: csr_array) -> np.ndarray:
+    """Return labels as often as they are to be drawn: by the sum of their edges' weights, to the power of 3/4."""
+    weight = np.asarray(graph.sum(axis=1), np.float64).ravel() ** 0.75
+    if not weight.any():
+        return np.zeros(1, np.int32)
+    bounds = np.cumsum(weight) / weight.sum()
+    return np.searchsorted(bounds, (np.arange(_DRAWS) + 0.5) / _DRAWS).astype(np.int32)
+
+
+def _with_gensim(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
+    """Learn vectors with gensim's skip-gram."""
+    try:
+        from gensim.models import Word2Vec
+    except ImportError as error:
+        raise SettingsError(
+            'skip_gram="gensim" needs gensim: pip install "longtail[neural]", or choose skip_gram="kernel".'
+        ) from error
+    vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
+    blocks, rng = _rounds(graph, settings)
+    if not blocks:
+        return vectors
+    walks = _Sentences(Walker(graph, n_jobs), blocks, rng.integers(2**62, size=len(blocks)), settings.length)
+    with progress.stage("label vectors"):
+        model = Word2Vec(
+            vector_size=settings.dim,
+            window=settings.window,
+            negative=settings.n_negative,
+            sg=1,
+            hs=0,
+            min_count=1,
+            sample=0,
+            epochs=settings.epochs,
+            alpha=settings.rate,
+            workers=1,
+            seed=settings.seed + 1,
+        )
+        model.build_vocab(walks)
+        met = np.array([int(word) for word in model.wv.index_to_key], np.int64)
+        model.wv.vectors[:] = vectors[met]
+        model.train(walks, total_examples=model.corpus_count, epochs=settings.epochs)
+    vectors[met] = model.wv.vectors
+    return vectors
+
+
+class _Sentences:
+    """Walks as gensim takes them: lists of words, iterated over several times, never all in memory."""
+
+    def __init__(self, walker: Walker, blocks: list[np.ndarray], seeds: np.ndarray, length: int) -> None:
+        self.walker, self.blocks, self.seeds, self.length = walker, blocks, seeds, length
+        self.words = np.array([str(label) for label in range(len(walker.edges.ptr) - 1)], dtype=object)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for starts, seed in zip(self.blocks, self.seeds, strict=True):
+            for labels in self.walker.walk(starts, self.length, int(seed)):  # none ends early: starts have edges
+                yield self.words[labels].tolist()
+
+
+def _read_vectors(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
+    """Return the vectors of a cache file, or None where there is no such file."""
+    if not path.is_file():
+        return None
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise DataError(f"damaged ({error})", path=path, remedy="Remove it; it will be made again") from error
+    if vectors.shape != shape or vectors.dtype != np.float32:
+        raise DataError("holds other vectors than its name says", path=path, remedy="Remove it; it will be made again")
+    return vectors
+
+
+def _write_vectors(path: Path, vectors: np.ndarray) -> None:
+    """Write a cache file, whole or not at all, also where two processes write the same."""
+    with store.atomic_file(path) as fresh, fresh.open("wb") as file:
+        np.save(file, vectors, allow_pickle=False)

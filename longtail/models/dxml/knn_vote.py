@@ -1,0 +1,179 @@
+"""Prediction of DXML: training points under search, whose nearest ones vote for their labels (§3.4 and Alg. 2).
+
+The paper finds k neighbours in the space of label vectors and averages their labels. Here near neighbours have more
+weight, and two things are used that the space has lost: how similar a neighbour's own features are, and how near a
+label's vector lies to the point. Held-out points decide how much of each is used and how many neighbours vote
+(:mod:`longtail.models.dxml.training`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
+from longtail.index import Index, array_rules, from_arrays
+from longtail.kernels import dense_knn as kernels
+from longtail.kernels import pool
+from longtail.kernels.encode import SparseRows
+from longtail.params import NOT_NEGATIVE, Constraint, Integer
+from longtail.sparse import (
+    Arrays,
+    bounded_scores,
+    csr_arrays,
+    csr_from_arrays,
+    from_top_k,
+    frozen,
+    resized,
+    unit_rows,
+    with_prefix,
+    without_prefix,
+)
+from longtail.store.facts import ROWS, Record
+from longtail.store.invariants import Rules, csr, floats
+
+FACTS: dict[str, Constraint] = {
+    "index": Record(),
+    "vote": Record(
+        {
+            "n_neighbors": Integer(1),
+            "sharpness": NOT_NEGATIVE,
+            "feature_weight": NOT_NEGATIVE,
+            "label_weight": NOT_NEGATIVE,
+        }
+    ),
+    "tried": ROWS,
+}
+"""What the facts of stored :class:`VotingPoints` must be."""
+
+
+@dataclass(frozen=True)
+class Vote:
+    """How neighbours vote.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        How many vote.
+    sharpness : float
+        A neighbour has the weight exp(sharpness * nearness); 0 is the paper's plain average.
+    feature_weight : float
+        Nearness is the cosine in the space of label vectors plus so much of the cosine of features. Twice as many
+        neighbours are then searched for, and the nearest by both vote.
+    label_weight : float
+        A label's share of the vote is multiplied by exp(label_weight * cosine of its vector and the point).
+    """
+
+    n_neighbors: int = 30
+    sharpness: float = 12.0
+    feature_weight: float = 1.0
+    label_weight: float = 2.0
+
+    @property
+    def n_searched(self) -> int:
+        """Number of neighbours to search for."""
+        return self.n_neighbors * (2 if self.feature_weight > 0 else 1)
+
+
+@dataclass
+class VotingPoints:
+    """Points of length 1 under search, with their labels and how they vote."""
+
+    index: Index
+    labels: csr_array  # (points, L)
+    vectors: np.ndarray  # (L, d), of the labels
+    vote: Vote
+    features: csr_array | None = None  # (points, D), rows of length 1; None where the vote does not use them
+    tried: list[dict[str, float]] = field(default_factory=list)  # what the vote was chosen from
+
+    def add(self, points: np.ndarray, labels: csr_array, features: csr_array) -> None:
+        """Add points, which may have labels beyond the present ones."""
+        self.index.add(points)
+        old = resized(self.labels, n_columns=labels.shape[1])
+        self.labels = csr_array(vstack([old, labels], format="csr"))
+        if self.features is not None:
+            self.features = csr_array(vstack([self.features, unit_rows(features)], format="csr"))
+
+    def rank(self, points: np.ndarray, features: csr_array, k: int, n_jobs: int | None = None) -> csr_array:
+        """Return the k best labels of each point with their scores."""
+        near = kernels.Nearest(*self.index.search(points, self._n_searched(), n_jobs=n_jobs))
+        return self.count_votes(self.vote, points, features, near, k, n_jobs)
+
+    def rank_one(
+        self, point: np.ndarray, indices: np.ndarray, values: np.ndarray, k: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for one point, on the calling thread: labels and scores."""
+        ids, nearness = self.index.search_one(point, self._n_searched())
+        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        top = self._count(self.vote, point[None], x, kernels.Nearest(ids[None], nearness[None]), k, 1)
+        n = top.counts[0]
+        return top.labels[0, :n], bounded_scores(top.scores[0, :n])
+
+    def count_votes(
+        self,
+        vote: Vote,
+        points: np.ndarray,
+        features: csr_array,
+        near: kernels.Nearest,
+        k: int,
+        n_jobs: int | None,
+    ) -> csr_array:
+        """Return the votes of these neighbours, by any rule, as a matrix of the k best labels per point."""
+        x = SparseRows(features.indptr, features.indices, features.data)
+        top = self._count(vote, points, x, near, k, n_jobs)
+        return from_top_k(top.labels, bounded_scores(top.scores), top.counts, self.labels.shape[1])
+
+    def _n_searched(self) -> int:
+        return min(self.vote.n_searched, len(self.index))
+
+    def _count(
+        self, vote: Vote, points: np.ndarray, x: SparseRows, near: kernels.Nearest, k: int, n_jobs: int | None
+    ) -> kernels.TopLabels:
+        n = len(points)
+        near = kernels.Nearest(*(np.array(part[:, : vote.n_searched]) for part in near))
+        top = kernels.TopLabels(np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int64))
+        x, points = SparseRows(*map(frozen, x)), frozen(points)
+        voters = kernels.LabelledPoints(*map(frozen, (self.labels.indptr, self.labels.indices, self.vectors)))
+        rule = kernels.VoteRule(vote.n_neighbors, np.float32(vote.sharpness), np.float32(vote.label_weight))
+        own, known = self.features, None
+        if own is not None and vote.feature_weight > 0:
+            known = SparseRows(frozen(own.indptr), frozen(own.indices), frozen(own.data))
+
+        def work(block: tuple[int, int]) -> None:
+            if known is not None and own is not None:
+                kernels.add_feature_cosines(near, x, known, own.shape[1], vote.feature_weight, *block)
+            kernels.vote_nearest(near, points, voters, rule, *block, top)
+
+        pool.spread(work, n, n_jobs)
+        return top
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
+        """Return facts as JSON values, and arrays, to store."""
+        index, own = self.index.to_arrays()
+        arrays = with_prefix("index_", own)
+        arrays |= {"labels_indptr": self.labels.indptr, "labels_indices": self.labels.indices}
+        arrays["label_vectors"] = self.vectors
+        if self.features is not None:
+            arrays |= csr_arrays("features", self.features)
+        return {"index": index, "vote": asdict(self.vote), "tried": self.tried}, arrays
+
+    @staticmethod
+    def array_rules(facts: dict[str, Any], width: str, names: Container[str]) -> Rules:
+        """Declare what the arrays of :meth:`to_arrays` must be."""
+        rules = array_rules(facts["index"], "points", width).prefixed("index_")
+        rules |= csr("labels", "points", "L", data=False) | Rules({"label_vectors": floats(f"L {width}")})
+        return rules | csr("features", "points", "D", unit=True) if "features_data" in names else rules
+
+    @classmethod
+    def from_arrays(cls, facts: dict[str, Any], arrays: Arrays, n_labels: int, n_features: int) -> VotingPoints:
+        """Restore what :meth:`to_arrays` returned; arrays may be memory-mapped."""
+        index = from_arrays(facts["index"], without_prefix("index_", arrays))
+        indices, indptr = arrays["labels_indices"], arrays["labels_indptr"]
+        labels = csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(index), n_labels))
+        features = csr_from_arrays("features", arrays, (len(index), n_features))
+        return cls(index, labels, arrays["label_vectors"], Vote(**facts["vote"]), features, facts["tried"])

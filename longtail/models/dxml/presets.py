@@ -1,0 +1,99 @@
+"""DXML's presets and the constraints of its advanced parameters.
+
+"paper" has the values of §4.1; walks and epochs, which the paper leaves out, are those of its re-implementers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from longtail.models.epoch_ranker import EPOCH_ADVANCED
+from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, OneOf, optional
+
+SKIP_GRAMS = ("kernel", "gensim")
+
+_DXML_FAST: dict[str, Any] = {  # None: chosen by the data
+    "dim": 100,
+    "hidden": None,
+    "relu": True,
+    "weighted": True,
+    "n_walks": None,
+    "walk_length": 30,
+    "window": 2,
+    "skip_gram": "kernel",
+    "whiten": True,
+    "n_networks": None,
+    "epochs": 15,
+    "batch_size": None,
+    "learning_rate": None,
+    "schedule": "linear",
+    "patience": 5,
+    "optimizer": "adam",
+    "decay": 0.0,
+    "dropout": 0.0,
+    "input_dropout": 0.35,
+    "idf": None,
+    "n_neighbors": None,
+    "sharpness": None,
+    "feature_weight": None,
+    "label_weight": None,
+    "n_partitions": None,
+    "n_probe": None,
+    "recall": 0.98,
+    "refit": None,
+}
+_DXML_PAPER: dict[str, Any] = {
+    "hidden": 256,
+    "weighted": False,
+    "n_walks": 80,
+    "window": 5,
+    "whiten": False,
+    "n_networks": 1,
+    "epochs": 70,
+    "schedule": "constant",
+    "optimizer": "momentum",
+    "decay": 5e-4,
+    "dropout": 0.5,
+    "input_dropout": 0.0,
+    "idf": False,
+    "sharpness": 0.0,
+    "feature_weight": 0.0,
+    "label_weight": 0.0,
+    "n_probe": 1,
+}
+DXML_PRESETS = {"fast": _DXML_FAST, "paper": _DXML_FAST | _DXML_PAPER}
+DXML_ADVANCED: dict[str, Constraint] = {
+    **EPOCH_ADVANCED,
+    "hidden": optional(Integer(1)),
+    "relu": Boolean(),
+    "weighted": Boolean(),
+    "n_walks": optional(Integer(1)),
+    "walk_length": Integer(1),
+    "window": Integer(1),
+    "skip_gram": OneOf(*SKIP_GRAMS),
+    "whiten": Boolean(),
+    "dropout": DROPOUT,
+    "input_dropout": DROPOUT,
+    "idf": optional(Boolean()),
+    "sharpness": optional(NOT_NEGATIVE),
+    "feature_weight": optional(NOT_NEGATIVE),
+    "label_weight": optional(NOT_NEGATIVE),
+    "n_partitions": optional(Integer(1)),
+    "n_probe": optional(Integer(1)),
+    "recall": KEEP,
+}
+_PAPER_RATE = 0.015
+
+
+def default_batch_size(n_points: int) -> int:
+    """Return a batch size of about a fortieth of the points, from 32 to 256."""
+    return int(2 ** min(8, max(5, round(math.log2(max(1, n_points) / 40)))))
+
+
+def default_rate(preset: str, batch_size: int) -> float:
+    """Return the learning rate of a preset for batches of this size.
+
+    The paper's loss (eq. 3) is a sum over the points of a batch, ours is their mean.
+    """
+    return _PAPER_RATE * batch_size if preset == "paper" else 0.006 * (batch_size / 256) ** 0.5

@@ -1,0 +1,354 @@
+"""DXML: label vectors from a label graph, points mapped onto them, nearest neighbours vote (Zhang et al., ICMR 2018).
+
+Labels that occur together are joined in a graph (§3.2), DeepWalk gives them vectors, a network with one hidden layer
+maps a point onto the mean vector of its labels (§3.3), and a new point gets the labels of the nearest training points,
+which are searched for in the nearest partitions only (§3.4, Alg. 2).
+
+Choices made here. Walks follow edges by their weight, because with many labels per point the paper's unweighted graph
+joins nearly every label with every other. Label vectors are whitened, because skip-gram's lie in a narrow cone. They
+have length 1, as targets and outputs have, so that the loss is nearly one minus a cosine. Several networks, each with
+label vectors of its own, are averaged. How neighbours vote (:mod:`longtail.models.dxml.knn_vote`) is chosen on held-out
+points, which then join the neighbours. ``preset="paper"`` is the published recipe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.errors import DataError
+from longtail.index import make_index
+from longtail.kernels.encode import SparseRows, valid
+from longtail.models.base import Ranker, data_bytes
+from longtail.models.dxml.embedding import embed_points
+from longtail.models.dxml.knn_vote import FACTS, VotingPoints
+from longtail.models.dxml.presets import DXML_ADVANCED, DXML_PRESETS, default_batch_size, default_rate
+from longtail.models.epoch_ranker import EpochRanker
+from longtail.params import Anything, Constraint, Integer, PathName, optional
+from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, labelled_rows, resized, with_prefix, without_prefix
+from longtail.store import Stored
+from longtail.store.facts import ROWS, YES_NO
+from longtail.store.invariants import Rules, csr, floats
+
+if TYPE_CHECKING:
+    from longtail.neural.held_out import Pair
+    from longtail.neural.loop import LoopSettings
+
+_EDGES_KEPT = 16  # heaviest edges kept per label, to be shown
+
+
+class DXML(EpochRanker):
+    """Nearest neighbours in a space of label vectors.
+
+    Parameters whose default is None have the value of the preset; :meth:`settings` shows it.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+        "fast" is our recipe for a few cores, "paper" the published one.
+    dim : int, optional
+        ℓ, the length of a label vector: 100.
+    n_networks : int, optional
+        Networks trained side by side, whose cosines are averaged. By default 6 with fewer than 20,000 points, else 3;
+        paper 1. More are slower and more accurate.
+    hierarchy : str or list of pairs, optional
+        Edges between labels, or a file of them, instead of co-occurrence; see
+        :func:`longtail.models.dxml.label_graph.edge_graph`.
+    n_neighbors : int, optional
+        Training points that vote; chosen on held-out points by default.
+    epochs : int, optional
+        Largest number of passes over the training points: 15; paper 70.
+    batch_size : int, optional
+        Points per step; by default about a fortieth of the points, from 32 to 256.
+    learning_rate : float, optional
+        By default 0.006 for batches of 256, and less for smaller ones, in proportion to the square root of their size;
+        paper 0.015 times the batch size.
+    validation_fraction : float
+        Share of points held out for choosing and early stopping, 2,000 at most; 0 for none. They join the neighbours in
+        the end. Not used where `fit` is given a validation part.
+    refit : bool, optional
+        Train once more, with the settings chosen, on the held-out points too; by default with fewer than 20,000 points.
+    cache : str, optional
+        Folder in which label vectors are kept for other processes; within this one they are kept anyway.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch, from which an interrupted run continues; removed at the end.
+    advanced : dict, optional
+        Further parameters by name, with the values of "fast" and "paper" where these differ:
+
+        ``hidden``
+            Width of the hidden layer: 512 with fewer than 20,000 points, else 256; paper 256.
+        ``relu``
+            ReLU in the hidden layer, or a linear map (the ablation of Fig. 2): True.
+        ``weighted``
+            Walks follow edges by the number of points that have both labels: True; paper False, all edges alike.
+        ``n_walks``
+            Walks from each label: 10, or more where labels are few; paper 80.
+        ``walk_length``, ``window``, ``skip_gram``
+            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), "kernel".
+        ``whiten``
+            Spread label vectors over all directions before points are mapped onto them: True; paper False.
+        ``optimizer``, ``decay``, ``schedule``, ``patience``
+            "adam", 0, "linear", 5; paper "momentum", 0.0005, "constant", 5. See
+            :class:`longtail.neural.loop.LoopSettings`.
+        ``dropout``, ``input_dropout``
+            Probability of dropping an output after the last layer, and a feature: 0 and 0.35; paper 0.5 and 0.
+        ``idf``
+            Weight features by how rare they are where they are compared: if they are binary; paper False.
+        ``sharpness``, ``feature_weight``, ``label_weight``
+            See :class:`longtail.models.dxml.knn_vote.Vote`; chosen on held-out points by default; paper 0.
+        ``n_partitions``, ``n_probe``, ``recall``
+            m of §3.4 (1 to compare with all points), partitions to open, and the share of the true neighbours that they
+            are to contain, which decides `n_probe` if it is None: None (by the number of points), None, 0.98; paper
+            opens 1.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss, and metrics on held-out points, after each epoch.
+    neighbours_ : VotingPoints
+        Training points in the space of label vectors under search, and how they vote.
+    edges_, label_vectors_ : csr_array, (L, L), and array, (L, dim)
+        The heaviest edges of the label graph, and label vectors of the first network, not whitened.
+    """
+
+    kind: ClassVar[str] = "dxml"
+    _presets: ClassVar = DXML_PRESETS
+    _advanced: ClassVar = DXML_ADVANCED
+    _constraints: ClassVar = {"hierarchy": Anything(), "cache": optional(PathName())}
+
+    neighbours_: VotingPoints
+    edges_: csr_array
+    label_vectors_: np.ndarray
+    networks_: list[Arrays]
+    idf_: np.ndarray | None
+    relu_: bool
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        dim: int | None = None,
+        n_networks: int | None = None,
+        hierarchy: Any = None,
+        n_neighbors: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float = 0.2,
+        refit: bool | None = None,
+        cache: str | None = None,
+        checkpoint: str | None = None,
+        advanced: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.preset = preset
+        self.dim = dim
+        self.n_networks = n_networks
+        self.hierarchy = hierarchy
+        self.n_neighbors = n_neighbors
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.cache = cache
+        self.checkpoint = checkpoint
+        self.advanced = advanced
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
+        from longtail.models.dxml import training
+        from longtail.models.dxml.deepwalk import whitened
+        from longtail.models.dxml.label_graph import strongest
+        from longtail.neural.batch import looks_binary, rarity
+        from longtail.neural.held_out import divide_points, labelled, trains_again
+
+        settings = self._run_settings()
+        loop = self._loop_for(settings, X.shape[0])
+        identity = self._identity(X, Y, *(validation or ()))
+        weighs = looks_binary(X) if settings.idf is None else settings.idf
+        self.idf_ = rarity(X) if weighs else None
+        self.relu_ = settings.relu
+        graph = self._label_graph(settings, Y)
+        self.edges_ = strongest(graph, _EDGES_KEPT)
+        n_networks = training.count_networks(settings, X.shape[0])
+        raw = training.learn_label_vectors(graph, settings, n_networks, self._seed, self.cache, self.n_jobs)
+        self.label_vectors_ = raw[0]
+        vectors = [whitened(part) for part in raw] if settings.whiten else raw
+        rows, held = divide_points(X, Y, validation, self.validation_fraction, self._seed)
+        held = held and labelled(*held)
+        first = self._part(loop, "first")
+        self.networks_, self.history_ = training.train_networks(
+            settings, (X, rows, Y[rows]), vectors, held, first, identity
+        )
+        self.neighbours_ = self._settle(settings, X[rows], Y[rows], vectors, held)
+        if validation is None and held is not None:
+            if trains_again(settings.refit, X.shape[0]):
+                some = labelled_rows(Y)
+                again = replace(self._part(loop, "again"), epochs=self._best_length())
+                self.networks_, _ = training.train_networks(
+                    settings, (X, some, Y[some]), vectors, None, again, identity
+                )
+                chosen = self.neighbours_
+                settings = SimpleNamespace(**(vars(settings) | vars(chosen.vote)))
+                self.neighbours_ = self._settle(settings, X[some], Y[some], vectors, None)
+                self.neighbours_.tried = chosen.tried
+            else:
+                self.neighbours_.add(self._embed(held[0]), held[1], self._weighed(held[0]))
+        self._remove_checkpoint()
+
+    _less_memory: ClassVar[str] = (
+        "Lower hidden (in advanced) or n_networks, or use fewer features (max_features, min_df)."
+    )
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: networks, points and labels under search, and the label graph."""
+        from longtail.models.dxml.training import bytes_needed
+
+        return 1.5 * data_bytes(X, Y) + bytes_needed(self.settings(), X, Y, with_graph=self.hierarchy is None)
+
+    def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
+        """Train further on new points, without starting again (§4.2).
+
+        The networks are trained further on the new points, which then join the neighbours. Points of before stay where
+        they are: the space is that of the label vectors, which do not move. A new label's vector is the mean of its
+        points.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those of before are new labels; there may be none, but never fewer columns.
+        epochs : int
+            Passes over the new points, at a tenth of `learning_rate`; 0 leaves the networks as they are.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        from longtail.models.dxml.deepwalk import unit_vectors
+        from longtail.models.dxml.training import train_networks
+        from longtail.neural.held_out import labelled
+
+        X, Y = self._check_more(X, Y)
+        X, Y = labelled(X, Y) or (X[:0], Y[:0])
+        if Y.shape[1] > self.n_labels_:
+            fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
+            means = unit_vectors(fresh @ self._embed(X))
+            self.neighbours_.vectors = np.concatenate([self.neighbours_.vectors, means])
+            self.label_vectors_ = np.concatenate([old, unit_vectors(fresh @ (Y[:, : self.n_labels_] @ old))])
+            self.edges_ = resized(self.edges_, Y.shape[1], Y.shape[1])
+            self.n_labels_ = Y.shape[1]
+        if epochs:
+            settings = self._run_settings()
+            loop = self._loop_for(settings, X.shape[0], epochs)
+            loop = replace(loop, rate=loop.rate / 10, checkpoint=None, seed=self._seed + 1)
+            vectors = [unit_vectors(part) for part in np.split(self.neighbours_.vectors, len(self.networks_), axis=1)]
+            self.networks_, history = train_networks(
+                settings, (X, np.arange(X.shape[0]), Y), vectors, None, loop, before=self.networks_
+            )
+            self.history_ = self.history_ + history
+        self.neighbours_.add(self._embed(X), Y, self._weighed(X))
+        return self
+
+    def _run_settings(self) -> SimpleNamespace:
+        """Return the settings of this run, with its seed."""
+        return SimpleNamespace(**vars(self.settings()), seed=self._seed)
+
+    def _loop_for(self, settings: Any, n_points: int, epochs: int | None = None) -> LoopSettings:
+        size = settings.batch_size or default_batch_size(n_points)
+        rate = settings.learning_rate or default_rate(self.preset, size)
+        return self._loop(settings, size, rate, epochs)
+
+    def _label_graph(self, settings: Any, Y: csr_array) -> csr_array:
+        from longtail.models.dxml.label_graph import cooccurrence_graph, edge_graph
+
+        if self.hierarchy is None:
+            return cooccurrence_graph(Y, settings.weighted)
+        return edge_graph(self.hierarchy, Y.shape[1], weighted=settings.weighted)
+
+    def _settle(
+        self, settings: Any, X: csr_array, Y: csr_array, vectors: list[np.ndarray], held: Pair | None
+    ) -> VotingPoints:
+        """Put the training points under search and choose how they vote."""
+        from longtail.models.dxml.training import settle_vote
+
+        space = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
+        queries = None if held is None else (self._embed(held[0]), held[1], self._weighed(held[0]))
+        return settle_vote(self._embed(X), Y, space, self._weighed(X), queries, settings)
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _weighed(self, X: csr_array) -> csr_array:
+        """Return features as neighbours compare them; networks learn better from those given."""
+        if self.idf_ is None:
+            return X
+        return csr_array((X.data * self.idf_[X.indices], X.indices, X.indptr), shape=X.shape)
+
+    def _embed(self, X: csr_array) -> np.ndarray:
+        return embed_points(self.networks_, SparseRows(X.indptr, X.indices, X.data), self.relu_, self.n_jobs)
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        return self.neighbours_.rank(self._embed(X), self._weighed(X), k, self.n_jobs)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        if not valid(indices, values, self.n_features_in_):
+            return None
+        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        point = embed_points(self.networks_, x, self.relu_, 1)[0]
+        values = values if self.idf_ is None else values * self.idf_[indices]
+        return self.neighbours_.rank_one(point, indices, values, k)
+
+    def near_labels(self, label: int, k: int = 10) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+        """Return labels near one, the nearest first: ``graph`` with edge weights and ``vectors`` with cosines."""
+        if not 0 <= label < self.n_labels_:
+            raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
+        part = slice(*self.edges_.indptr[label : label + 2])
+        edges = self.edges_.indices[part][:k], self.edges_.data[part][:k]
+        index = make_index(self.label_vectors_, "cosine", "exact")
+        ids, cosines = index.search_one(self.label_vectors_[label], k + 1)
+        return {"graph": edges, "vectors": (ids[ids != label][:k], cosines[ids != label][:k])}
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.neighbours_.to_arrays()
+        for at, tables in enumerate(self.networks_):
+            arrays |= with_prefix(f"network{at}_", tables)
+        arrays |= csr_arrays("edges", self.edges_) | {"near_labels": self.label_vectors_}
+        if self.idf_ is not None:
+            arrays["idf"] = self.idf_
+        own = {"history": self.history_, "n_networks": len(self.networks_), "relu": self.relu_}
+        return own | facts, arrays, {}
+
+    _facts: ClassVar[dict[str, Constraint]] = FACTS | {"history": ROWS, "n_networks": Integer(1, 1000), "relu": YES_NO}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        n = stored.meta["n_networks"]
+        rules = Rules()
+        for at in range(n):
+            h = f"hidden{at}"
+            tables = {"W1": floats(f"D {h}"), "b1": floats(f"1 {h}"), "W2": floats(f"{h} d"), "b2": floats("1 d")}
+            rules |= Rules(tables).prefixed(f"network{at}_")
+        rules |= VotingPoints.array_rules(stored.meta, f"{n}*d", stored.arrays)
+        rules |= csr("edges", "L", "L") | Rules({"near_labels": floats("L near")})
+        return rules | Rules({"idf": floats("D")}) if "idf" in stored.arrays else rules
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.history_, self.relu_ = facts["history"], facts["relu"]
+        self.neighbours_ = VotingPoints.from_arrays(facts, arrays, self.n_labels_, self.n_features_in_)
+        self.networks_ = [without_prefix(f"network{at}_", arrays) for at in range(facts["n_networks"])]
+        self.label_vectors_, self.idf_ = arrays["near_labels"], arrays.get("idf")
+        edges = csr_from_arrays("edges", arrays, (self.n_labels_, self.n_labels_))
+        assert edges is not None
+        self.edges_ = edges

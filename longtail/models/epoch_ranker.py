@@ -1,0 +1,133 @@
+"""What rankers trained in epochs share: their settings, what they hold out, checkpoints, and further training.
+
+The training loop is imported where a ranker is trained, not where it is loaded: prediction needs none of it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import store
+from longtail.engine.checkpoints import EPOCHS, fingerprint
+from longtail.errors import DataError
+from longtail.models.base import check_features, check_labels
+from longtail.models.presets import PresetRanker
+from longtail.neural.choices import OPTIMIZERS, SCHEDULES
+from longtail.params import (
+    DROPOUT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    Boolean,
+    Constraint,
+    Integer,
+    Jobs,
+    OneOf,
+    PathName,
+    Seed,
+    optional,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from longtail.neural.held_out import Pair
+    from longtail.neural.loop import LoopSettings
+
+_NO_MATTER = ("checkpoint", "cache", "n_jobs", "random_state")  # these do not change what is trained; the seed does
+
+EPOCH_ADVANCED: dict[str, Constraint] = {
+    "schedule": OneOf(*SCHEDULES),
+    "patience": Integer(1),
+    "optimizer": OneOf(*OPTIMIZERS),
+    "decay": NOT_NEGATIVE,
+}
+"""Advanced parameters of every ranker trained in epochs; see :class:`longtail.neural.loop.LoopSettings`."""
+
+
+class EpochRanker(PresetRanker):
+    """Base of rankers that are trained in epochs.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss, and metrics in training and validation, after each epoch.
+    """
+
+    history_: list[dict[str, float]]
+    checkpoint: str | None
+    n_jobs: int | None
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "dim": Integer(1),
+        "epochs": Integer(1),
+        "batch_size": Integer(1),
+        "learning_rate": POSITIVE,
+        "input_dropout": DROPOUT,
+        "dropout": DROPOUT,
+        "n_networks": Integer(1),
+        "n_neighbors": Integer(1),
+        "validation_fraction": DROPOUT,
+        "refit": optional(Boolean()),
+        "checkpoint": optional(PathName()),
+        "n_jobs": Jobs(),
+        "random_state": Seed(),
+    }
+
+    def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
+        """Return the settings of the training loop, checked before any work is done."""
+        from longtail.neural.loop import LoopSettings
+
+        loop = LoopSettings(
+            settings.epochs if epochs is None else epochs,
+            batch_size,
+            rate,
+            settings.schedule,
+            settings.patience,
+            self._seed,
+            self._epoch_folder(),
+        )
+        loop.check()
+        return loop
+
+    def _epoch_folder(self) -> str | None:
+        """Return the folder for checkpoints of epochs: the one given, or that of the run."""
+        folder = self.checkpoint or self._steps.path(EPOCHS)
+        return None if folder is None else os.fspath(folder)
+
+    def _part(self, loop: LoopSettings, name: str) -> LoopSettings:
+        """Return the loop of one part of the training, with a checkpoint of its own until all parts are done."""
+        folder = None if loop.checkpoint is None else os.fspath(Path(loop.checkpoint) / name)
+        return replace(loop, checkpoint=folder, keep_checkpoint=True)
+
+    def _remove_checkpoint(self) -> None:
+        """Remove the checkpoints of all parts, once the model is trained."""
+        if self.checkpoint is not None:
+            store.remove_checkpoint(self.checkpoint)
+
+    def _identity(self, *matrices: csr_array | None) -> str:
+        """Return what a checkpoint must have been made from to continue from it: settings, seed and data."""
+        if self.checkpoint is None:
+            return ""
+        params = {name: value for name, value in vars(self.settings()).items() if name not in _NO_MATTER}
+        return fingerprint(params | {"seed": self._seed}, *matrices)
+
+    def _best_length(self) -> int:
+        """Return the number of epochs up to the best one."""
+        return 1 + int(np.argmax([entry["monitor"] for entry in self.history_]))
+
+    def _check_more(self, X: Any, Y: Any) -> Pair:
+        """Check points for further training: labels may have been appended, none may be missing."""
+        X = check_features(X, self.n_features_in_)
+        Y = check_labels(Y, X.shape[0])
+        if Y.shape[1] < self.n_labels_:
+            raise DataError(
+                f"Y has {Y.shape[1]} labels, but the model was trained with {self.n_labels_}",
+                remedy="Keep the old columns in their places and append new ones",
+            )
+        return X, Y

@@ -1,0 +1,96 @@
+"""What a training will take, before it starts: memory by a formula, time and model size measured on samples.
+
+The ranker is fitted to two samples of the points, and time and size are extended to all points along a power of their
+number, which no sample of a few seconds determines better than within a factor of about two.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.engine import memory
+from longtail.models.base import Ranker
+from longtail.sparse import labelled_rows
+
+_LARGER = 16  # the larger sample is one point in this many, within the limits below
+_LEAST, _MOST = 500, 20_000
+_SMALLER = 3  # the smaller sample is one point in this many of the larger
+_TINY = 64  # points of the fit that compiles kernels
+_TIME_POWERS, _SIZE_POWERS = (0.7, 1.2), (0.0, 1.1)  # powers of the number of points that are believed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a training is expected to take.
+
+    Attributes
+    ----------
+    memory_bytes : float
+        Peak of the whole process, the data included.
+    seconds : float
+        Time of the fit.
+    model_bytes : float
+        Size of the saved model.
+    n_sample : int
+        Points of the larger sample.
+    """
+
+    memory_bytes: float
+    seconds: float
+    model_bytes: float
+    n_sample: int
+
+
+def estimate(ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Estimate:
+    """Estimate memory, time and model size of a fit, without fitting to all points.
+
+    Parameters
+    ----------
+    ranker : Ranker
+        Not changed.
+    X, Y, Z : csr_array
+        Points (N, D), their labels (N, L), and label text (L, D) or None.
+    """
+    rows = np.random.default_rng(0).permutation(labelled_rows(Y))
+    n = len(rows)
+    needed = memory.used() + ranker.memory_needed(X, Y, Z)
+    larger = min(n, _MOST, max(_LEAST, n // _LARGER))
+    smaller = max(1, min(larger, max(_TINY, larger // _SMALLER)))
+    _fit_sample(ranker, X, Y, Z, rows[:_TINY])  # so that kernels are compiled
+    first = _fit_sample(ranker, X, Y, Z, rows[:smaller])
+    second = _fit_sample(ranker, X, Y, Z, rows[:larger])
+    seconds, size = (
+        _extended(small, large, (smaller, larger, n), powers)
+        for small, large, powers in zip(first, second, (_TIME_POWERS, _SIZE_POWERS), strict=True)
+    )
+    return Estimate(needed, seconds, size, larger)
+
+
+def _fit_sample(
+    ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None, rows: np.ndarray
+) -> tuple[float, float]:
+    """Return the seconds of a fit to some points, and the bytes of the saved model."""
+    some = np.sort(rows)
+    begin = time.perf_counter()
+    fitted = ranker.unfitted().fit(X[some], Y[some], label_features=Z)
+    seconds = time.perf_counter() - begin
+    with tempfile.TemporaryDirectory() as folder:
+        fitted.save(Path(folder) / "model")
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    return seconds, float(size)
+
+
+def _extended(small: float, large: float, sizes: tuple[int, int, int], powers: tuple[float, float]) -> float:
+    """Extend a quantity measured at two sizes to a third, along a power within limits."""
+    smaller, larger, n = sizes
+    if larger <= smaller or min(small, large) <= 0:
+        return large * n / max(1, larger)
+    power = math.log(large / small) / math.log(larger / smaller)
+    return large * (n / larger) ** min(max(power, powers[0]), powers[1])

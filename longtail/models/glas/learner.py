@@ -1,0 +1,132 @@
+"""GLaS as the training loop sees it: how it steps, how it measures itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.rows import block
+from longtail.models.glas.network import Network, RegularizedLabels
+from longtail.models.glas.regularizers import Regularizer
+from longtail.neural.batch import CandidateSampler, points
+from longtail.neural.encoding import activate, sum_tokens
+from longtail.neural.loop import LoopSettings, train
+from longtail.neural.losses import Loss
+from longtail.neural.measured_learner import MeasuredLearner
+from longtail.neural.search import top_labels
+
+_ABSORBED = 3  # passes over the held-out points in the end
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a network is trained with, apart from points.
+
+    Attributes
+    ----------
+    loss : Loss
+    regularizer : Regularizer, optional
+    weight : float
+        λ, the weight of the regulariser.
+    U : csr_array, (L, L), optional
+        Affinity of labels, for the regulariser.
+    n_regularized : int
+        Labels drawn from a batch for the regulariser.
+    keep : float
+        ρ, the probability of a feature to stay in input dropout.
+    """
+
+    loss: Loss
+    regularizer: Regularizer | None = None
+    weight: float = 0.0
+    U: csr_array | None = None
+    n_regularized: int = 512
+    keep: float = 1.0
+
+
+class EmbeddingLearner(MeasuredLearner):
+    """Steps a network on training points.
+
+    Parameters
+    ----------
+    network : Network
+    X, rows, Y, validation
+        See :class:`MeasuredLearner`.
+    sampler : CandidateSampler
+    recipe : Recipe
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        X: csr_array,
+        rows: np.ndarray,
+        Y: csr_array,
+        validation: tuple[csr_array, csr_array] | None,
+        sampler: CandidateSampler,
+        recipe: Recipe,
+    ) -> None:
+        super().__init__(X, rows, Y, validation)
+        self.network, self.sampler, self.recipe = network, sampler, recipe
+        self._features = np.full(X.shape[1], -1, np.int32)
+        self._labels = np.full(Y.shape[1], -1, np.int32)
+
+    def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
+        """Take one step on these training points; return the loss."""
+        recipe = self.recipe
+        batch = points(self.X, self.rows[rows], self._features, unit=True)
+        batch.drop(recipe.keep, rng)
+        candidates = self.sampler.draw(rows, rng)
+        regularized = None
+        if recipe.regularizer is not None and recipe.weight > 0 and len(candidates.places):
+            drawn = self._draw(candidates.ptr, candidates.places, rng)
+            affinities = np.zeros((0, 0), np.float32)
+            if recipe.U is not None:
+                labels = candidates.labels[drawn]
+                affinities = block(recipe.U.indptr, recipe.U.indices, recipe.U.data, labels, self._labels)
+            regularized = RegularizedLabels(recipe.regularizer, recipe.weight, drawn, affinities)
+        return self.network.step(batch, candidates, recipe.loss, rate, regularized, rng)
+
+    def on(self, rows: np.ndarray, Y: csr_array) -> EmbeddingLearner:
+        """Return the same network on other points of X, `rows`, and their labels, with nothing to validate on."""
+        return EmbeddingLearner(self.network, self.X, rows, Y, None, self.sampler.on(Y), self.recipe)
+
+    def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
+        counts = np.diff(ptr)
+        some = np.flatnonzero(counts)
+        chosen = ptr[some] + (rng.random(len(some)) * counts[some]).astype(np.int64)
+        distinct = np.unique(places[chosen])
+        if len(distinct) > self.recipe.n_regularized:
+            distinct = np.sort(rng.choice(distinct, self.recipe.n_regularized, replace=False))
+        return distinct
+
+    def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best labels and raw scores of the points of X, (N, k) each."""
+        settings, tables = self.network.settings, self.network.scorer()
+        sums = sum_tokens(SparseRows.of(X), tables["tokens"], tables["bias"], settings.n_jobs)
+        h, _ = activate(sums, settings.relu, settings.normalize)
+        return top_labels(h, tables["labels"], tables["label_bias"], k, settings.n_jobs)
+
+
+def absorb(learner: EmbeddingLearner, spare: np.ndarray, Y: csr_array, loop: LoopSettings) -> None:
+    """Train a network on held-out points too, once they are needed no more, among others that it has seen.
+
+    Parameters
+    ----------
+    learner : EmbeddingLearner
+    spare : array
+        The held-out points of its X.
+    Y : csr_array, (M, L)
+        Labels of all points of X.
+    loop : LoopSettings
+        Those of the training.
+    """
+    rng = np.random.default_rng([loop.seed, 1])
+    old = rng.choice(learner.rows, min(len(spare), len(learner.rows)), replace=False)
+    rows = np.sort(np.concatenate([old, spare]))
+    few = replace(loop, epochs=_ABSORBED, rate=loop.rate / 4, checkpoint=None, stage="learning the held-out points")
+    train(learner.on(rows, Y[rows]), len(rows), few)

@@ -1,0 +1,239 @@
+"""The embedding classifier: tokens are summed to a point, labels are vectors, a score is their inner product.
+
+    h = x E + b          (B, d)   a token table E (D, d), gathered and summed
+    φ = ReLU(h)                   or h itself; then to length 1, where normalised
+    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d), to length 1 with one shared trainable length g (GLaS §3.1)
+
+Gradients are written out below; each table has its own row-sparse optimiser.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import pool
+from longtail.kernels import rows as kernels
+from longtail.kernels.encode import SparseRows
+from longtail.models.glas.regularizers import Regularizer
+from longtail.neural.batch import Candidates, Points
+from longtail.neural.encoding import activate, sum_tokens, through_length
+from longtail.neural.losses import Loss
+from longtail.neural.optimizers import RowOptimizer
+
+_TINY = np.float32(1e-12)
+_BLOCK = 4096  # points encoded at once
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """What the network is and how its tables are stepped."""
+
+    dim: int
+    relu: bool
+    normalize: bool
+    optimizer: str
+    decay: float
+    scale: float  # g at the start
+    n_jobs: int | None = None
+    dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
+    tokens: float = 0.1  # length of token vectors at the start: short ones, if too rare to be learnt, add little noise
+
+
+class RegularizedLabels(NamedTuple):
+    """The labels of a batch whose vectors are regularised."""
+
+    regularizer: Regularizer
+    weight: float  # λ
+    drawn: np.ndarray  # their positions among the candidates
+    U: np.ndarray  # their affinities, or (0, 0) for a regulariser that needs none
+
+
+class Network:
+    """Tables, their optimisers, and the two directions.
+
+    Parameters
+    ----------
+    n_features, n_labels : int
+    settings : NetworkSettings
+    prior : array, (L,)
+        Label biases at the start, such as the log odds of each label.
+    rng : Generator
+    """
+
+    def __init__(
+        self, n_features: int, n_labels: int, settings: NetworkSettings, prior: np.ndarray, rng: np.random.Generator
+    ) -> None:
+        self.settings = settings
+        d = settings.dim
+        spread = np.float32(1 / np.sqrt(d))
+        self.tables = {
+            "E": rng.standard_normal((n_features, d), np.float32) * (np.float32(settings.tokens) * spread),
+            "b": np.zeros((1, d), np.float32),
+            "V": rng.standard_normal((n_labels, d), np.float32) * spread,
+            "c": prior.astype(np.float32)[:, None].copy(),
+            "g": np.full((1, 1), settings.scale if settings.normalize else 1.0, np.float32),
+        }
+        self.optimizers = {
+            name: RowOptimizer(
+                settings.optimizer,
+                (table.shape[0], table.shape[1]),
+                settings.decay if name in "EV" else 0.0,
+                settings.n_jobs,
+            )
+            for name, table in self.tables.items()
+        }
+
+    def start_at_centroids(
+        self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
+    ) -> None:
+        """Let each label start at the mean of its points, so long: random token vectors keep the points' likeness.
+
+        Parameters
+        ----------
+        X : csr_array, (M, D)
+        rows : array, (N,)
+            The points to take.
+        Y : csr_array, (N, L)
+            Their labels.
+        length : float
+            Of the label vectors.
+        labels : bool array, (L,), optional
+            The labels to start; all, if not given.
+        """
+        settings = self.settings
+        sums = np.zeros_like(self.tables["V"])
+        for start in range(0, len(rows), _BLOCK):
+            part = X[rows[start : start + _BLOCK]]
+            h = sum_tokens(SparseRows.of(part), self.tables["E"], self.tables["b"][0], settings.n_jobs)
+            h, _ = activate(h, settings.relu, normalize=True)
+            sums += Y[start : start + _BLOCK].T @ h
+        lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
+        met = (lengths[:, 0] > 0) & (True if labels is None else labels)
+        self.tables["V"][met] = sums[met] * (np.float32(length) / lengths[met])
+
+    # Forwards ----------------------------------------------------------------------------------------------------
+
+    def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray]:
+        """Return encoded points (B, d), and their lengths (B, 1) before they were made 1."""
+        h = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+
+        def work(block: tuple[int, int]) -> None:
+            kernels.encode(
+                batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], self.tables["b"][0], *block, h
+            )
+
+        pool.run(work, pool.blocks(len(h), self.settings.n_jobs), self.settings.n_jobs)
+        return activate(h, self.settings.relu, self.settings.normalize)
+
+    def label_vectors(self, labels: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
+        """Label vectors (C, d) and their lengths (C, 1) before they were made 1."""
+        V = self.tables["V"][labels]
+        length = np.sqrt(np.einsum("ij,ij->i", V, V))[:, None] + _TINY
+        return (V / length if self.settings.normalize else V), length
+
+    # Backwards ---------------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        batch: Points,
+        candidates: Candidates,
+        loss: Loss,
+        rate: float,
+        regularized: RegularizedLabels | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> float:
+        """Take one step on one batch; return the loss."""
+        normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
+        everything = len(labels) == len(self.tables["V"])
+        phi, phi_length = self.encode(batch)  # (B, d)
+        hidden, mask = phi, None
+        if rng is not None and self.settings.dropout > 0:
+            stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
+            mask = stays * np.float32(1 / (1 - self.settings.dropout))
+            hidden = phi * mask
+        V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
+
+        scores = hidden @ V.T  # (B, C)
+        scores *= g
+        scores += self.tables["c"][labels, 0]
+        value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
+
+        dV = scores.T @ hidden  # (C, d)
+        dphi = scores @ V  # (B, d)
+        dg = np.vdot(dV, V)
+        dc = scores.sum(axis=0)[:, None]
+        dV *= g
+        dphi *= g
+        if regularized is not None:
+            weight, drawn = regularized.weight, regularized.drawn
+            unit = V[drawn] if normal else V[drawn] / V_length[drawn]
+            extra, d_unit, d_points = regularized.regularizer(unit, hidden, regularized.U)
+            value += weight * extra
+            d_unit *= np.float32(weight)
+            if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
+                d_unit = through_length(d_unit, unit, V_length[drawn])
+            dV[drawn] += d_unit
+            if d_points is not None:
+                dphi += np.float32(weight) * d_points
+        if mask is not None:
+            dphi *= mask
+        if normal:
+            dV = through_length(dV, V, V_length)
+            dphi = through_length(dphi, phi, phi_length)
+            self._learn("g", np.array([0]), np.full((1, 1), dg, np.float32), rate)
+        if self.settings.relu:
+            dphi *= phi > 0
+        self._learn("V", labels, dV, rate)
+        self._learn("c", labels, dc, rate)
+        self._learn("b", np.array([0]), dphi.sum(axis=0)[None], rate)
+        self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
+        return value
+
+    def _learn(self, name: str, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
+        self.optimizers[name].step(self.tables[name], touched, grad, rate)
+
+    # State -------------------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Tables and optimisers, to store."""
+        found = dict(self.tables)
+        for name, optimizer in self.optimizers.items():
+            found |= optimizer.arrays(name)
+        return found
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """State from :meth:`arrays`."""
+        for name, table in self.tables.items():
+            table[...] = arrays[name]
+        for name, optimizer in self.optimizers.items():
+            optimizer.restore(name, arrays)
+
+    def scorer(self) -> dict[str, np.ndarray]:
+        """Return what prediction needs: tokens E, bias b, labels W with their length folded in, label biases c."""
+        V, _ = self.label_vectors(slice(None))
+        return {
+            "tokens": self.tables["E"],
+            "bias": self.tables["b"][0],
+            "labels": np.ascontiguousarray(V * self.tables["g"][0, 0]),
+            "label_bias": self.tables["c"][:, 0],
+        }
+
+    def adopt(self, scorer: dict[str, np.ndarray], labels: np.ndarray) -> None:
+        """Go on from what :meth:`scorer` gave, its labels being these of ours; the others stay as they start."""
+        self.tables["E"][:] = scorer["tokens"]
+        self.tables["b"][0] = scorer["bias"]
+        self.tables["V"][labels] = scorer["labels"]
+        self.tables["c"][labels, 0] = scorer["label_bias"]
+        if self.settings.normalize and len(labels):
+            self.tables["g"][0, 0] = np.linalg.norm(scorer["labels"][0])
+
+    @staticmethod
+    def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:
+        """Memory of training: tables, their optimisers and the best tables so far; and the largest arrays of a step."""
+        copies = 2 + RowOptimizer.tables(settings.optimizer)
+        step = 3 * batch * candidates + 4 * (batch + candidates) * settings.dim
+        return 4 * ((n_features + n_labels) * settings.dim * copies + step)

@@ -1,0 +1,433 @@
+"""GLaS: an embedding classifier regularised towards label co-occurrence (Guo et al., NeurIPS 2019).
+
+A point is the sum of its tokens' vectors, a label is a vector, a score is their inner product. Such models overfit; the
+paper's cure is a regulariser that pulls the Gram matrix of label vectors towards how often labels occur together
+(eq. 3), input dropout (§3.3) and weight normalisation (§3.1).
+
+Choices made here. The paper draws one positive label per point (Alg. 2, line 12); we take the mean over all of them,
+which is the same in expectation and less noisy. Negatives are all labels while these are few, else the batch's own and
+some drawn uniformly, weighted against their unequal probabilities. The regulariser acts on the directions of the label
+vectors drawn for the batch, whether or not the scores are normalised. ``preset="fast"`` starts label vectors at the
+mean of their points (a label with one or two points gets too few steps to find its way there from a random start) and
+leaves out the paper's ReLU: on held-out points of two data sets labels were ranked better without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import store
+from longtail.data.split import FEW, hold_out_points
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import threads_for
+from longtail.models.base import Arrays, Ranker, TrainingPart, check_further_points, data_bytes
+from longtail.models.calibration import calibrate, probabilities
+from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.glas.presets import ADVANCED, PRESETS
+from longtail.models.glas.trained import GlasScorer, SumEncoder
+from longtail.neural.choices import usual_batch_size
+from longtail.params import NOT_NEGATIVE, Integer, OneOf
+from longtail.sparse import from_top_k, label_counts, labelled_rows, take_labels
+from longtail.store.facts import FINITE, ROWS, YES_NO, Record
+from longtail.store.invariants import Rules
+
+if TYPE_CHECKING:
+    from longtail.models.glas.learner import EmbeddingLearner
+    from longtail.models.glas.network import Network, NetworkSettings
+    from longtail.neural.loop import LoopSettings
+
+_HELD_OUT = 2000  # points held out at most: more of them measure hardly better
+_DEPTH = 20  # labels of which an approximate index is to find all but a few
+
+Pair = tuple[csr_array, csr_array]
+
+
+class GLaS(EpochRanker):
+    """Embedding classifier with the GLaS regulariser.
+
+    A parameter that is None has the value of the preset.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+        Values of the other parameters: the recipe that was best here for a few cores, or the published one (margin
+        loss, ReLU, normalised vectors, random start).
+    dim : int, optional
+        Length of token and label vectors. Longer vectors are slower and slightly more accurate.
+    loss : {"bce", "softmax", "margin"}, optional
+        See :mod:`longtail.neural.losses`.
+    regularizer : {"glas", "spreadout", "gravity", "none"}, optional
+        See :mod:`longtail.models.glas.regularizers`.
+    regularization : float, optional
+        λ, the weight of the regulariser. The paper's 10 suits "softmax" and "margin", whose values are smaller.
+    n_candidates : int, optional
+        With no more labels than this each point meets all of them; else this many drawn ones and those of its batch.
+    dropout : float, optional
+        Share of an encoded point's numbers that are left out of a step.
+    input_dropout : float, optional
+        Probability of leaving a feature out of a step; 1 - ρ of the paper.
+    epochs : int, optional
+        Passes over the points, at most.
+    batch_size : int, optional
+        Points per step; by default about a hundredth of the points, from 32 to 512, for rare tokens to be stepped on
+        often enough.
+    learning_rate : float, optional
+        By default 0.012 for batches of 512, and less for smaller ones, as the square root of their size.
+    validation_fraction : float, optional
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
+        part.
+    refit : bool, optional
+        Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000.
+        Otherwise the network learns from them in a few steps.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
+    advanced : dict, optional
+        Settings of the training recipe that only experiments need: ``affinity`` ("arithmetic", "geometric", "pmi",
+        "jaccard": the co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (points and label vectors
+        to length 1, with one shared trainable length), ``scale`` (that length at the start), ``start`` (length of label
+        vectors at the start, in the direction of the mean of their points; 0 for random short ones), ``correction``
+        (how far drawn negatives are weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of
+        eq. 1), ``n_hard`` (negatives of the margin loss), ``n_regularized`` (labels regularised per batch),
+        ``schedule``, ``patience``, ``optimizer``, ``decay``.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+        Seed of every random choice.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss and precision in training and validation after each epoch.
+
+    Examples
+    --------
+    >>> from longtail import GLaS
+    >>> GLaS(preset="paper", epochs=3)
+    GLaS(preset='paper', epochs=3)
+    """
+
+    kind: ClassVar[str] = "glas"
+    _presets: ClassVar = PRESETS
+    _advanced: ClassVar = ADVANCED
+    _constraints: ClassVar = {
+        "loss": OneOf("bce", "softmax", "margin"),
+        "regularizer": OneOf("glas", "spreadout", "gravity", "none"),
+        "regularization": NOT_NEGATIVE,
+        "n_candidates": Integer(1),
+    }
+    scorer_: GlasScorer
+    slope_: float
+    offset_: float
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        dim: int | None = None,
+        loss: str | None = None,
+        regularizer: str | None = None,
+        regularization: float | None = None,
+        n_candidates: int | None = None,
+        dropout: float | None = None,
+        input_dropout: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float | None = None,
+        refit: bool | None = None,
+        checkpoint: str | None = None,
+        advanced: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.preset = preset
+        self.dim = dim
+        self.loss = loss
+        self.regularizer = regularizer
+        self.regularization = regularization
+        self.n_candidates = n_candidates
+        self.dropout = dropout
+        self.input_dropout = input_dropout
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.checkpoint = checkpoint
+        self.advanced = advanced
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Training ----------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
+        fraction = 0.0 if validation is not None else self.settings().validation_fraction
+        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
+        held = validation if not len(rest) else (X[rest], Y[rest])
+        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
+        self._fit_part(part)
+        self._fit_rest(part)
+
+    def _fit_part(self, part: TrainingPart) -> None:
+        """Train the network on the points that are not held out."""
+        self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
+        everything = part.rows if part.rest is None else np.concatenate([part.rows, part.rest])
+        labels = np.unique(part.Y[everything].indices).astype(np.int32)
+        Y = take_labels(part.Y, labels)
+        held = None
+        if part.held is not None:
+            Y_held = take_labels(part.held[1], labels)
+            some = labelled_rows(Y_held)
+            held = (part.held[0][some], Y_held[some]) if len(some) else None
+        loop = self._part(self._pace(len(part.rows)), "first")
+        self._check_memory(part.X.shape[1], len(labels), loop.batch_size)
+        network = self._network(part.X, part.rows, Y[part.rows])
+        learner = self._learner(network, part.X, part.rows, Y[part.rows], held, loop.batch_size)
+        self.history_ = self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
+        self.slope_, self.offset_ = 1.0, 0.0
+        if self.settings().loss == "margin":
+            self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
+        self._learner_ = learner
+        self.scorer_ = self._make_scorer(learner, labels, part, exact=True)
+
+    def _fit_rest(self, part: TrainingPart) -> None:
+        """Learn from the held-out points, and build the index."""
+        from longtail.models.glas.learner import absorb
+
+        learner, labels = self._learner_, self.scorer_.labels.ids
+        if part.rest is not None:
+            everything = np.sort(np.concatenate([part.rows, part.rest]))
+            Y = take_labels(part.Y, labels)
+            loop = self._part(self._pace(len(part.rows)), "again")
+            if self._trains_again(len(part.rows)) and learner.validation is not None:
+                network = self._network(part.X, everything, Y[everything])
+                learner = self._learner(network, part.X, everything, Y[everything], None, loop.batch_size)
+                loop = replace(loop, stop=self._best_length(), stage="training on all points")
+                self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
+            else:
+                self._start_new_labels(learner, part, Y)
+                absorb(learner, part.rest, Y, loop)
+        self.scorer_ = self._make_scorer(learner, labels, part, exact=False)
+        del self._learner_
+        if self.checkpoint is not None:
+            store.remove_checkpoint(self.checkpoint)
+
+    def _rest_share(self, n_points: int) -> float:
+        return 1.0 if self._trains_again(n_points) else 0.15
+
+    def _trains_again(self, n_points: int) -> bool:
+        """Return whether the network is trained once more on all points."""
+        return n_points < FEW if self.refit is None else self.refit
+
+    def _start_new_labels(self, learner: EmbeddingLearner, part: TrainingPart, Y: csr_array) -> None:
+        """Start labels that only held-out points have at the mean of these, as long as the others have become."""
+        network, rest = learner.network, part.rest
+        new = label_counts(learner.Y) == 0
+        if rest is None or not new.any() or self.settings().start == 0:
+            return
+        V = network.tables["V"]
+        length = float(np.median(np.linalg.norm(V[~new], axis=1)))
+        network.start_at_centroids(part.X, rest, Y[rest], length, new)
+        network.tables["c"][new, 0] = network.tables["c"][~new, 0].min()
+
+    def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
+        """Learn on from new points, without starting again.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
+        epochs : int
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        from longtail.models.glas.network import Network
+        from longtail.neural.loop import train
+
+        X, Y = check_further_points(self, X, Y)
+        loop = self._pace(X.shape[0], epochs)
+        loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self._seed + 1)
+        known = self.scorer_.labels.ids
+        labels = np.union1d(known, Y.indices).astype(np.int32)  # new labels, and old ones that had no points
+        self._check_memory(X.shape[1], len(labels), loop.batch_size)
+        Y_seen = take_labels(Y, labels)
+        rng = np.random.default_rng([self._seed, len(self.history_)])
+        network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
+        network.adopt(self.scorer_.network_tables(), np.searchsorted(labels, known))
+        self.n_labels_ = Y.shape[1]
+        some = labelled_rows(Y_seen)
+        learner = self._learner(network, X, some, Y_seen[some], None, loop.batch_size)
+        self.history_ = self.history_ + train(learner, len(some), loop)
+        self.scorer_ = self._make_scorer(learner, labels, None, exact=False)
+        return self
+
+    def _network(self, X: csr_array, rows: np.ndarray, Y: csr_array) -> Network:
+        from longtail.models.glas.network import Network
+
+        start = self.settings().start
+        rng = np.random.default_rng(self._seed)
+        network = Network(X.shape[1], Y.shape[1], self._network_settings(), self._prior(Y), rng)
+        if start > 0:
+            network.start_at_centroids(X, rows, Y, start)
+        return network
+
+    def _learner(
+        self, network: Network, X: csr_array, rows: np.ndarray, Y: csr_array, held: Pair | None, batch_size: int
+    ) -> EmbeddingLearner:
+        from longtail.labels.cooccurrence import affinity
+        from longtail.models.glas.learner import EmbeddingLearner, Recipe
+        from longtail.models.glas.regularizers import REGULARIZERS
+        from longtail.neural.batch import CandidateSampler
+        from longtail.neural.losses import make_loss
+
+        settings = self.settings()
+        recipe = Recipe(
+            make_loss(settings.loss, settings.correction, settings.margin, settings.n_hard, self.n_jobs),
+            REGULARIZERS.get(settings.regularizer),
+            settings.regularization,
+            affinity(Y, settings.affinity) if settings.regularizer == "glas" else None,
+            settings.n_regularized,
+            1 - settings.input_dropout,
+        )
+        sampler = CandidateSampler(Y, settings.n_candidates, batch_size)
+        return EmbeddingLearner(network, X, rows, Y, held, sampler, recipe)
+
+    def _train(self, learner: EmbeddingLearner, loop: LoopSettings, identity: str = "") -> list[dict[str, float]]:
+        """Train from the start."""
+        from longtail.neural.loop import train
+
+        history = train(learner, len(learner.rows), loop, identity)
+        network = learner.network  # nothing is known of tokens that were never met; they shall not be noise
+        network.tables["E"][network.optimizers["E"].age == 0] = 0
+        return history
+
+    def _pace(self, n_points: int, epochs: int | None = None) -> LoopSettings:
+        """Return batch size, learning rate and the rest of the loop's settings for this many points."""
+        settings = self.settings()
+        size = settings.batch_size or usual_batch_size(n_points)
+        rate = settings.learning_rate
+        if rate is None:
+            rate = 0.012 * float(np.sqrt(size / 512))
+        return self._loop(settings, size, rate, epochs)
+
+    def _network_settings(self) -> NetworkSettings:
+        from longtail.models.glas.network import NetworkSettings
+
+        settings = self.settings()
+        return NetworkSettings(
+            settings.dim,
+            settings.relu,
+            settings.normalize,
+            settings.optimizer,
+            settings.decay,
+            settings.scale,
+            self.n_jobs,
+            settings.dropout,
+            tokens=1.0 if settings.start > 0 else 0.1,
+        )
+
+    _less_memory: ClassVar[str] = "Lower dim, or use fewer features (max_features, min_df)."
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: network with optimisers, batch, label graph, classifiers and index."""
+        from longtail.models.glas.network import Network
+
+        settings, n_features = self.settings(), X.shape[1]
+        n_labels = int(np.count_nonzero(label_counts(Y)))
+        batch = settings.batch_size or usual_batch_size(X.shape[0])
+        candidates = min(n_labels, 2 * settings.n_candidates)
+        network = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch, candidates)
+        pairs = float((np.diff(Y.indptr).astype(np.float64) ** 2).sum()) if settings.regularizer == "glas" else 0.0
+        scorer = 4.0 * settings.dim * (n_features + 3 * n_labels)
+        return 1.5 * data_bytes(X, Y) + network + 24 * min(pairs, float(n_labels) ** 2) + scorer
+
+    def _check_memory(self, n_features: int, n_labels: int, batch_size: int) -> None:
+        from longtail.engine import memory
+        from longtail.models.glas.network import Network
+
+        candidates = min(n_labels, 2 * self.settings().n_candidates)
+        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
+        memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
+
+    def _prior(self, Y: csr_array) -> np.ndarray:
+        """Return biases to start from: the log odds of each label for the logistic loss."""
+        from longtail.neural.tables import prior_log_odds
+
+        return prior_log_odds(Y) if self.settings().loss == "bce" else np.zeros(Y.shape[1], np.float32)
+
+    def _make_scorer(
+        self, learner: EmbeddingLearner, labels: np.ndarray, part: TrainingPart | None, exact: bool
+    ) -> GlasScorer:
+        """Return what predicts; an index of many labels is tuned on training points, unless all are looked at."""
+        from longtail.index import make_index
+        from longtail.neural.scored_lists import ONE_BY_ONE
+        from longtail.neural.search import with_bias
+
+        settings, tables = learner.network.settings, learner.network.scorer()
+        vectors, scale = with_bias(tables["labels"], tables["label_bias"])
+        encoder = SumEncoder(tables["tokens"], tables["bias"], settings.relu, settings.normalize, scale)
+        listed = part is not None and part.listed_elsewhere
+        if exact or (listed and len(vectors) <= ONE_BY_ONE):
+            index = make_index(vectors, "ip", "exact")
+        else:
+            kind = "auto"
+            tuned: dict[str, Any] = {"recall_k": _DEPTH}
+            if listed:  # small partitions: most of a point's time goes into this
+                kind, tuned = "ivf", {"recall_k": 10, "recall": 0.9, "n_partitions": round(3 * len(vectors) ** 0.5)}
+            sample = encoder(SparseRows.of(learner.sample()[0]), self.n_jobs)
+            more: dict[str, Any] = {"queries": sample, "random_state": self._seed, "n_jobs": self.n_jobs}
+            index = make_index(vectors, "ip", kind, **more, **tuned)
+        return GlasScorer(encoder, index, labels, self.n_labels_, self.slope_)
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _pair_scorer(self) -> GlasScorer:
+        return self.scorer_
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        jobs, scorer = threads_for(X.shape[0], self.n_jobs), self.scorer_
+        query = scorer.encode(SparseRows.of(X), jobs)
+        found, raw = scorer.index.search(query, min(k, len(scorer.index)), n_jobs=jobs)
+        return from_top_k(scorer.labels.ids[found], self._probabilities(raw), None, self.n_labels_)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        scorer = self.scorer_
+        query = scorer.encode(SparseRows.single(indices, values), 1)
+        found, raw = scorer.index.search_one(query[0], min(k, len(scorer.index)))
+        return scorer.labels.ids[found], self._probabilities(raw[None])[0]
+
+    def _probabilities(self, raw: np.ndarray) -> np.ndarray:
+        return probabilities(raw, self.settings().loss, self.slope_, self.offset_)
+
+    def _label_norms(self) -> np.ndarray:
+        """Return the norm of each label's vector, NaN for labels without points."""
+        norms = np.full(self.n_labels_, np.nan)
+        norms[self.scorer_.labels.ids] = np.linalg.norm(self.scorer_.index.vectors[:, :-1], axis=1)
+        return norms
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.scorer_.state()
+        return facts | {"slope": self.slope_, "offset": self.offset_, "history": self.history_}, arrays, {}
+
+    _facts: ClassVar = {
+        "encoder": Record({"relu": YES_NO, "normalize": YES_NO, "scale": FINITE}),
+        "index": Record(),
+        "history": ROWS,
+        "score_slope": FINITE,
+        "slope": FINITE,
+        "offset": FINITE,
+    }
+
+    @classmethod
+    def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:
+        return GlasScorer.array_rules(stored.meta)
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
+        self.scorer_ = GlasScorer.restored(facts, arrays, self.n_labels_)

@@ -1,0 +1,100 @@
+"""KNN: the labels of the nearest training points, by sparse features.
+
+The oldest way to classify. It needs no training and knows every rare label, which makes it a good member of a
+:class:`~longtail.models.blend.Blend`. Points are compared by the cosine of their heaviest features; each of the nearest
+ones votes for its labels with the square of its similarity, and a label's score is its share of the votes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.combine.candidates import CandidateList
+from longtail.index.sparse_knn import SparseKNN
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.pool import threads_for
+from longtail.models.base import Arrays, Ranker, TrainingPart, check_further_points
+from longtail.params import Integer, Jobs
+from longtail.sparse import bounded_scores, from_top_k
+from longtail.store import Stored
+from longtail.store.invariants import Rules
+
+
+class KNN(Ranker):
+    """Votes of the nearest training points.
+
+    Parameters
+    ----------
+    n_neighbors : int
+        Number of training points that vote. More of them suggest more labels and blur rare ones.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+
+    Examples
+    --------
+    >>> from longtail import KNN
+    >>> KNN(n_neighbors=10)
+    KNN(n_neighbors=10)
+    """
+
+    kind: ClassVar[str] = "knn"
+    _constraints: ClassVar = {"n_neighbors": Integer(1), "n_jobs": Jobs()}
+    points_: SparseKNN
+
+    def __init__(self, n_neighbors: int = 32, n_jobs: int | None = None) -> None:
+        self.n_neighbors = n_neighbors
+        self.n_jobs = n_jobs
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
+        self.points_ = SparseKNN.of(X, Y)
+
+    def partial_fit(self, X: Any, Y: Any) -> Self:
+        """Add points; the result is that of fitting all points at once.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those known are new labels; there may be none, but never fewer.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        X, Y = check_further_points(self, X, Y)
+        self.points_ = SparseKNN.of(X, Y, before=self.points_)
+        self.n_labels_ = Y.shape[1]
+        return self
+
+    def _fit_rest(self, part: TrainingPart) -> None:
+        self.partial_fit(part.X[part.rest], part.Y[part.rest])
+
+    def _rest_share(self, n_points: int) -> float:
+        return 0.0
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
+        votes = self.points_.vote(points, self.n_neighbors, min(k, self.n_labels_), n_jobs)
+        return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        votes = self.points_.vote(SparseRows.of(X), self.n_neighbors, k, threads_for(X.shape[0], self.n_jobs))
+        return from_top_k(votes.labels, bounded_scores(votes.scores), votes.counts, self.n_labels_)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        votes = self.points_.vote(SparseRows.single(indices, values), self.n_neighbors, k, 1)
+        n = votes.counts[0]
+        return votes.labels[0, :n], bounded_scores(votes.scores[0, :n])
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        return {}, self.points_.arrays(), {}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        return SparseKNN.array_rules()
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.points_ = SparseKNN(**arrays, n_labels=self.n_labels_)

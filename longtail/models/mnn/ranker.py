@@ -1,0 +1,361 @@
+"""MNN: features and label sets matched in one space (Zhao et al., Matching Neural Network, 2020).
+
+A point is the weighted mean of its features' vectors, a set of labels the mean of theirs. Both are learnt so that a
+point lies near its own labels, by the cosine, and far from the labels of other points (eq. 1 to 11, in
+:mod:`longtail.models.mnn.network`). No distance between label sets is ever needed, so that points whose labels are all
+rare teach as much as others.
+
+Choices made here. The paper does not say how labels are ranked. A label may be scored by the cosine of its own vector
+with the point, or by the vote of the training points nearest to the point in that space, weighted by
+exp(sharpness · cosine). Held-out points decide which of the two is used, or a mean of both, and how many neighbours
+vote. Negatives are the label sets of other points of the batch; a point with the very same labels is none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csr_array
+
+from longtail.engine import memory
+from longtail.index import Index, make_index
+from longtail.kernels import pool
+from longtail.kernels.encode import valid
+from longtail.models.base import Ranker, data_bytes
+from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.mnn.presets import MNN_ADVANCED, MNN_PRESETS
+from longtail.models.mnn.scoring import FACTS, WAYS, LabelScorer, Scoring, encode_features
+from longtail.params import Integer, OneOf
+from longtail.sparse import (
+    Arrays,
+    bounded_scores,
+    label_counts,
+    labelled_rows,
+    take_labels,
+    with_prefix,
+    without_prefix,
+)
+from longtail.store import Stored
+from longtail.store.facts import ROWS
+from longtail.store.invariants import Rules, counts, floats, indices
+
+if TYPE_CHECKING:
+    from longtail.models.mnn.network import MatchingNetwork
+    from longtail.models.mnn.training import MatchingLearner
+    from longtail.neural.held_out import Pair
+    from longtail.neural.loop import LoopSettings
+
+_ARRAYS = ("features", "label_ids", "label_counts", "label_lengths")
+_USUAL_NEIGHBORS = 20
+
+
+class MNN(EpochRanker):
+    """Matching network.
+
+    Parameters whose default is None have the value of the preset; :meth:`settings` shows it.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+        "fast" is our recipe for a few cores, "paper" the published one, as far as it is published.
+    dim : int, optional
+        Length of the vectors: 256. Larger is slower and slightly more accurate.
+    n_negatives : int, optional
+        h, negatives drawn per point, of which the nearest counts: 1; paper 10.
+    input_dropout : float, optional
+        Probability of dropping a feature in training, 1 - p of eq. 5: 0.3; paper 0.5.
+    scoring : {"auto", "cosine", "knn", "both"}, optional
+        How labels are ranked: by the cosine, by a vote of the nearest training points, by the mean of the two, or by
+        whichever is best on held-out points ("cosine" where there are none): "auto"; paper "cosine".
+    n_neighbors : int, optional
+        Training points that vote; chosen on held-out points if not given, 20 where there are none.
+    epochs : int, optional
+        Largest number of passes over the training points: 30.
+    batch_size : int, optional
+        Points per step: 256.
+    learning_rate : float, optional
+        0.005; paper 0.001.
+    validation_fraction : float
+        Share of points held out for early stopping and for choosing how to score, 2,000 at most; 0 for none. Not used
+        where `fit` is given a validation part.
+    refit : bool, optional
+        Train once more, with the settings chosen, on all points. By default done with fewer than 20,000 points; paper
+        False.
+    checkpoint : str, optional
+        Folder for a checkpoint after each epoch, from which an interrupted run continues; removed at the end.
+    advanced : dict, optional
+        Further parameters by name: ``margin`` (m, the cosine up to which a negative costs nothing), ``optimizer``
+        ("adam", "adagrad", "sgd", "momentum"), ``decay`` (weight decay of the vectors a batch touches), ``schedule``
+        and ``patience`` (:class:`longtail.neural.loop.LoopSettings`).
+    n_jobs : int, optional
+        Threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Loss, and metrics in training and validation, after each epoch. Labels are ranked by the cosine or, if points
+        vote in the end, by their vote.
+    label_ids_ : array
+        Labels with training points; the others are never suggested.
+    scorer_ : LabelScorer
+        Label vectors and, where they vote, training points; ``scorer_.scoring`` is how labels are ranked.
+    """
+
+    kind: ClassVar[str] = "mnn"
+    _presets: ClassVar = MNN_PRESETS
+    _advanced: ClassVar = MNN_ADVANCED
+    _constraints: ClassVar = {"n_negatives": Integer(1), "scoring": OneOf("auto", *WAYS)}
+
+    label_ids_: np.ndarray
+    scorer_: LabelScorer
+    label_counts_: np.ndarray
+    label_lengths_: np.ndarray  # of the label vectors, which the scorer holds at length 1
+    features_: np.ndarray  # (D, d); 0 for features without training points
+
+    def __init__(
+        self,
+        preset: str = "fast",
+        dim: int | None = None,
+        n_negatives: int | None = None,
+        input_dropout: float | None = None,
+        scoring: str | None = None,
+        n_neighbors: int | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        validation_fraction: float = 0.1,
+        refit: bool | None = None,
+        checkpoint: str | None = None,
+        advanced: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.preset = preset
+        self.dim = dim
+        self.n_negatives = n_negatives
+        self.input_dropout = input_dropout
+        self.scoring = scoring
+        self.n_neighbors = n_neighbors
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.validation_fraction = validation_fraction
+        self.refit = refit
+        self.checkpoint = checkpoint
+        self.advanced = advanced
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
+        from longtail.models.calibration import calibrate
+        from longtail.models.mnn.training import vote_history
+        from longtail.neural.held_out import training_parts, trains_again
+
+        settings = self.settings()
+        loop = self._loop(settings, settings.batch_size, settings.learning_rate)
+        identity = self._identity(X, Y, *(validation or ()))
+        rows, self.label_ids_, Y, held = training_parts(X, Y, validation, self.validation_fraction, self._seed)
+        self._check_memory(settings, X.shape[1], Y.shape[1], len(rows))
+        self.history_, learner = self._train(settings, X, rows, Y[rows], held, self._part(loop, "first"), identity)
+        slope, offset = calibrate(learner.search, *(held or learner.sample()))
+        self._keep(learner, slope, offset)
+        self.scorer_.scoring = scoring = self._choose(settings, held)
+        if scoring.how != "cosine":  # the history is that of what ranks labels
+            self.history_ = [vote_history(entry) for entry in self.history_]
+        if validation is None and held is not None and trains_again(settings.refit, len(rows)):
+            rows = labelled_rows(Y)
+            again = replace(self._part(loop, "again"), stop=self._best_length())
+            _, learner = self._train(settings, X, rows, Y[rows], None, again, identity)
+            self._keep(learner, slope, offset)
+            self.scorer_.scoring = scoring
+        self.label_counts_ = label_counts(learner.Y).astype(np.int32)
+        if scoring.how == "cosine":
+            self.scorer_.points = self.scorer_.votes = None
+        self._remove_checkpoint()
+
+    def _train(
+        self,
+        settings: Any,
+        X: csr_array,
+        rows: np.ndarray,
+        Y: csr_array,
+        held: Pair | None,
+        loop: LoopSettings,
+        identity: str = "",
+    ) -> tuple[list[dict[str, float]], MatchingLearner]:
+        """Train a new network; return the history and the learner."""
+        from longtail.models.mnn.training import MatchingLearner
+        from longtail.neural.loop import train
+
+        rng = np.random.default_rng(self._seed)
+        features, labels = (_random_vectors(n, settings.dim, rng) for n in (X.shape[1], Y.shape[1]))
+        network = self._network(settings, features, labels)
+        learner = MatchingLearner(network, X, rows, Y, held, settings)
+        history = train(learner, len(rows), loop, identity)
+        features[network.optimizers["features"].age == 0] = 0  # never trained: these shall not add noise
+        return history, learner
+
+    def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
+        """Train further on new points, without starting again.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those of before are new labels; there may be none, but never fewer columns.
+        epochs : int
+            Passes over the new points, at a quarter of `learning_rate`. No part is held out, and how labels are ranked
+            stays as it was. Where training points vote, the new ones join them; those of before keep their vectors.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        from longtail.models.mnn.training import MatchingLearner, vote_history
+        from longtail.neural.loop import train
+
+        X, Y = self._check_more(X, Y)
+        settings = self.settings()
+        loop = self._loop(settings, settings.batch_size, settings.learning_rate / 4, epochs)
+        loop = replace(loop, checkpoint=None, seed=self._seed + 1)
+        labels = np.union1d(self.label_ids_, Y.indices).astype(np.int32)
+        old = np.searchsorted(labels, self.label_ids_)
+        rows = labelled_rows(Y)
+        Y_seen = take_labels(Y, labels)[rows]
+        self._check_memory(settings, X.shape[1], len(labels), len(rows))
+        rng = np.random.default_rng([self._seed, len(self.history_)])
+        features = _random_vectors(X.shape[1], settings.dim, rng)
+        known = np.flatnonzero(self.features_.any(axis=1))
+        features[known] = self.features_[known]
+        vectors = self._first_vectors(X[rows], Y_seen)
+        vectors[old] = self.scorer_.labels.vectors * self.label_lengths_[:, None]
+        network = self._network(settings, features, vectors)
+        learner = MatchingLearner(network, X, rows, Y_seen, None, settings)
+        history = train(learner, len(rows), loop)
+        voted = self.scorer_.scoring.how != "cosine"
+        self.history_ = self.history_ + ([vote_history(entry) for entry in history] if voted else history)
+        untouched = network.optimizers["features"].age == 0
+        untouched[known] = False
+        features[untouched] = 0
+        counts = label_counts(Y_seen).astype(np.int32)
+        counts[old] += self.label_counts_
+        self.label_ids_, self.label_counts_, self.n_labels_ = labels, counts, Y.shape[1]
+        before = self.scorer_
+        self._keep(learner, before.slope, before.offset)
+        self.scorer_.scoring = before.scoring
+        self.scorer_.join(before, old)
+        return self
+
+    def _first_vectors(self, X: csr_array, Y: csr_array) -> np.ndarray:
+        """Return vectors for new labels to start from: the mean of their points, as long as other label vectors."""
+        means = Y.T @ self._encode(X)
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        return (means * (self.label_lengths_.mean() / np.maximum(lengths, 1e-6))).astype(np.float32)
+
+    def _network(self, settings: Any, features: np.ndarray, labels: np.ndarray) -> MatchingNetwork:
+        from longtail.models.mnn.network import MatchingNetwork
+
+        return MatchingNetwork(features, labels, settings.optimizer, settings.decay, self.n_jobs)
+
+    _less_memory: ClassVar[str] = "Lower dim, use fewer features (max_features, min_df), or set scoring=cosine."
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: the network with optimisers, the batch, and vectors of points that vote."""
+        from longtail.models.mnn.network import MatchingNetwork
+        from longtail.neural.held_out import trains_again
+
+        settings, n_labels = self.settings(), int(np.count_nonzero(label_counts(Y)))
+        sizes = X.shape[1], n_labels, settings.dim, settings.optimizer, settings.batch_size
+        points = 0.0 if settings.scoring == "cosine" else 8.0 * X.shape[0] * settings.dim
+        again = trains_again(settings.refit, X.shape[0])  # then the first network is still there
+        first = 8.0 * (X.shape[1] + n_labels) * settings.dim if again else 0.0
+        return 1.5 * data_bytes(X, Y) + MatchingNetwork.bytes_needed(*sizes) + first + points
+
+    def _check_memory(self, settings: Any, n_features: int, n_labels: int, n_points: int) -> None:
+        from longtail.models.mnn.network import MatchingNetwork
+
+        dim = settings.dim
+        needed = MatchingNetwork.bytes_needed(n_features, n_labels, dim, settings.optimizer, settings.batch_size)
+        if settings.scoring != "cosine":
+            needed += 4 * n_points * dim
+        memory.require(needed, "MNN", "Lower dim, use fewer features (max_features, min_df), or set scoring=cosine.")
+
+    def _keep(self, learner: MatchingLearner, slope: float, offset: float) -> None:
+        """Keep what prediction needs: vectors and, unless labels are ranked by the cosine alone, training points."""
+        tables = learner.network.tables
+        self.features_ = tables["features"]
+        self.label_lengths_ = np.linalg.norm(tables["labels"], axis=1)
+        self.scorer_ = LabelScorer(self._index(tables["labels"]), slope, offset)
+        if learner.settings.scoring != "cosine":
+            self.scorer_.points = self._index(self._encode(learner.X[learner.rows]))
+            self.scorer_.votes = learner.Y
+
+    def _index(self, vectors: np.ndarray) -> Index:
+        return make_index(vectors, "cosine", random_state=self._seed, n_jobs=self.n_jobs)
+
+    def _choose(self, settings: Any, held: Pair | None) -> Scoring:
+        """Return the scoring that ranks the held-out points best."""
+        from longtail.models.mnn.training import choose_scoring
+
+        if held is None:
+            way = "cosine" if settings.scoring == "auto" else settings.scoring
+            return Scoring(way, settings.n_neighbors or _USUAL_NEIGHBORS)
+        ways = WAYS if settings.scoring == "auto" else (settings.scoring,)
+        return choose_scoring(self.scorer_, self._encode(held[0]), held[1], ways, settings.n_neighbors, self.n_jobs)
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _encode(self, X: csr_array) -> np.ndarray:
+        return encode_features(X.indptr, X.indices, X.data, self.features_, pool.threads_for(X.shape[0], self.n_jobs))
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        h = self._encode(X)
+        scores = self.scorer_.rank(h, min(k, len(self.label_ids_)), pool.threads_for(len(h), self.n_jobs))
+        blank = np.flatnonzero(~h.any(axis=1))  # points without a known feature get the most frequent labels
+        if len(blank):
+            rows = np.arange(len(h))
+            rows[blank] = len(h)
+            scores = csr_array(sparse.vstack([scores, self._most_frequent(k)], format="csr"))[rows]
+        scores = bounded_scores(scores.data), self.label_ids_[scores.indices], scores.indptr
+        return csr_array(scores, shape=(len(h), self.n_labels_))
+
+    def _most_frequent(self, k: int) -> csr_array:
+        order = np.argsort(-self.label_counts_, kind="stable")[:k].astype(np.int32)
+        share = (self.label_counts_[order] / (1 + self.label_counts_.sum())).astype(np.float32)
+        return csr_array((share, order, np.array([0, len(order)])), shape=(1, len(self.label_ids_)))
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        return super()._rank(indices, values, k) if valid(indices, values, self.n_features_in_) else None
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays = self.scorer_.to_arrays()
+        own = {name: getattr(self, f"{name}_") for name in _ARRAYS}
+        return {"history": self.history_, "scorer": facts}, own | with_prefix("scorer_", arrays), {}
+
+    _facts: ClassVar = {"history": ROWS, "scorer": FACTS}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        own = {
+            "features": floats("D d"),
+            "label_ids": indices("labels", below="L", distinct=True, dtypes="i4 i8"),
+            "label_counts": counts("labels"),
+            "label_lengths": floats("labels"),
+        }
+        return Rules(own) | LabelScorer.array_rules(stored.meta["scorer"], "labels", "d").prefixed("scorer_")
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self.history_ = facts["history"]
+        for name in _ARRAYS:
+            setattr(self, f"{name}_", arrays[name])
+        self.scorer_ = LabelScorer.from_arrays(facts["scorer"], without_prefix("scorer_", arrays))
+
+
+def _random_vectors(n: int, dim: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw vectors of length about 1, (n, dim)."""
+    return rng.standard_normal((n, dim), np.float32) / np.float32(np.sqrt(dim))

@@ -1,0 +1,289 @@
+"""RankNet: re-ranks the labels that any ranker found, so that rare ones get their due (ICLR 2021 submission, §3.2).
+
+Base models give rare labels scores that are too low. The paper's remedy is a residual network on the scores,
+F = W2 σ(W1 ŷ) + ŷ, in as many blocks as wanted, with a loss that depends on how often each label occurs. Its simplest
+instance multiplies a score by the label's inverse propensity.
+
+Choices made here. The network reads and writes the base's best m labels only, so that its cost does not depend on the
+number of labels. It learns from scores that copies of the base gave to points they had not seen. Its default loss is
+logistic, so that it returns the probability p that a label is right. Then the ranking with the highest expected
+(1 - tail) P@k + tail PSP@k is known: the labels with the highest p (1 - tail + tail w / ŵ_k), where w is the inverse
+propensity and ŵ_k the mean of a point's k rarest labels, which is lower the more positions there are. So position k
+goes to the best label left by that measure, and `tail` moves along the curve without another fit. A part with the same
+weights for all labels sees the score, the rank, the margin to the best label and the label's number of training points:
+it learns how far scores of rare labels are to be trusted, which a rare label's own few points could not teach.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import progress
+from longtail.errors import SettingsError
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.rerank import CandidateLists, RankingRule, Reranked
+from longtail.models.base import Ranker
+from longtail.models.presets import PresetRanker
+from longtail.models.ranknet.presets import RANKNET_ADVANCED, RANKNET_PRESETS
+from longtail.models.ranknet.reranker import (
+    N_POSITIONS,
+    RankingRules,
+    Reranker,
+    candidate_list,
+    candidate_lists,
+    typical_gain,
+    with_similarity,
+)
+from longtail.models.wrapper import Wrapper, folds, out_of_fold
+from longtail.params import POSITIVE, SHARE, Anything, Boolean, Integer, Jobs, Number, OneOf, Seed
+from longtail.sparse import (
+    Arrays,
+    csr_arrays,
+    csr_from_arrays,
+    from_top_k,
+    frozen,
+    frozen_csr,
+    label_counts,
+    labelled_rows,
+    unit_rows,
+)
+from longtail.store import Stored
+from longtail.store.facts import ListOf
+from longtail.store.invariants import Rules, csr, floats
+
+
+class RankNet(PresetRanker, Wrapper):
+    """Re-rank what another ranker finds.
+
+    Parameters whose default is None have the value of the preset; :meth:`settings` shows it.
+
+    Parameters
+    ----------
+    base : Ranker
+        The ranker whose labels are re-ranked. Copies of it are fitted: `n_folds` and one more.
+    preset : {"fast", "paper"}
+        "fast" is our recipe; "paper" the published one: residual blocks with the population-aware loss.
+    method : {"blocks", "inverse_propensity"}
+        The learnt network, or the base's score times the inverse propensity to the power of `tail`.
+    tail : float, optional
+        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1: 0.5; paper 0,
+        where the loss itself ranks rare labels first. It may be changed after fitting.
+    n_candidates : int, optional
+        m, how many of the base's labels are re-ranked; those beyond follow in the base's order: 50.
+    n_blocks : int, optional
+        Residual blocks, which learn what labels reveal of each other; with 0 only the part shared by all labels is
+        learnt: 1.
+    text : bool, optional
+        Let the network see how similar the point is to the label's text, where `fit` is given label features: True;
+        paper False.
+    epochs : int, optional
+        Passes over the training points: 5.
+    n_folds : int
+        Copies of the base that are fitted to have scores of points they did not see. More are slower, and nearer to the
+        base itself.
+    propensity_a, propensity_b : float
+        A and B of the propensity model: 0.55 and 1.5, but for Wikipedia (0.5, 0.4) and Amazon (0.6, 2.6).
+    advanced : dict, optional
+        Further parameters by name, with the values of "fast" and "paper" where these differ:
+
+        ``bottleneck``
+            V, the width of a block's hidden layer; None gives one weight per pair of co-occurring labels (small label
+            sets only): 16.
+        ``hidden``
+            Units of the part that all labels share: 16; paper 0.
+        ``loss``
+            "logistic", whose scores are probabilities; or "population", the paper's, which ranks the rarer of two right
+            labels first.
+        ``population``
+            Exponent of the inverse propensity that weights a label in the logistic loss: 0.5.
+        ``weight``, ``margin``
+            λ and c of the population-aware loss: 1 and 1.
+        ``n_irrelevant``
+            Irrelevant candidates drawn per point at each step: None, all of them; paper 20.
+        ``trust``
+            Number of training points at which a label's own weights get half their full effect: 10; paper 0.
+        ``learning_rate``, ``decay``
+            Step size of Adagrad, and weight decay of the labels' own rows: 0.1 and 0.0001.
+    n_jobs : int, optional
+        Threads; all cores by default.
+    random_state : int, Generator, RandomState or None
+
+    Attributes
+    ----------
+    base_ : Ranker
+        The fitted base.
+    points_ : array, (L,)
+        Training points per label.
+    propensity_ : array, (L,)
+        Inverse propensities.
+    """
+
+    kind: ClassVar[str] = "ranknet"
+    _presets: ClassVar = RANKNET_PRESETS
+    _advanced: ClassVar = RANKNET_ADVANCED
+    _constraints: ClassVar = {
+        "base": Anything(),
+        "method": OneOf("blocks", "inverse_propensity"),
+        "tail": SHARE,
+        "n_candidates": Integer(1),
+        "n_blocks": Integer(0),
+        "text": Boolean(),
+        "epochs": Integer(1),
+        "n_folds": Integer(2),
+        "propensity_a": Number(),
+        "propensity_b": Number(),
+        "n_jobs": Jobs(),
+        "random_state": Seed(),
+    }
+
+    points_: np.ndarray
+    propensity_: np.ndarray
+    typical_: np.ndarray  # mean inverse propensity of a point's k rarest labels, by k
+    rules_: RankingRules
+    network_: Reranker
+    text_: csr_array | None
+
+    def __init__(
+        self,
+        base: Any,
+        preset: str = "fast",
+        method: str = "blocks",
+        tail: float | None = None,
+        n_candidates: int | None = None,
+        n_blocks: int | None = None,
+        text: bool | None = None,
+        epochs: int | None = None,
+        n_folds: int = 3,
+        propensity_a: float = 0.55,
+        propensity_b: float = 1.5,
+        advanced: dict[str, Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.base = base
+        self.preset = preset
+        self.method = method
+        self.tail = tail
+        self.n_candidates = n_candidates
+        self.n_blocks = n_blocks
+        self.text = text
+        self.epochs = epochs
+        self.n_folds = n_folds
+        self.propensity_a = propensity_a
+        self.propensity_b = propensity_b
+        self.advanced = advanced
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    # Learning ----------------------------------------------------------------------------------------------------
+
+    def _copies(self) -> int:
+        return 1 + (self.n_folds if self.method == "blocks" else 0)
+
+    def _fit(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        from longtail.metrics import inverse_propensity
+
+        settings = self.settings()
+        self.points_ = frozen(label_counts(Y).astype(np.float32))
+        self.propensity_ = inverse_propensity(Y, self.propensity_a, self.propensity_b).astype(np.float32)
+        self.typical_ = typical_gain(Y, self.propensity_, N_POSITIONS)
+        self.rules_ = RankingRules(self.propensity_, self.typical_, self.method == "blocks")
+        self.text_, self.network_, recipe = None, Reranker.identity(), None
+        if self.method == "blocks":
+            self.text_ = None if Z is None or not settings.text else frozen_csr(unit_rows(Z))
+            recipe = self._tuned_base(X, Y, Z)
+            recipe._steps = self._steps.inside("folds")
+            self.network_ = self._learn(recipe, X, Y, Z)
+        self._fit_base(X, Y, Z, validation, recipe=recipe)
+
+    def _learn(self, recipe: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None) -> Reranker:
+        """Train the network on scores of copies of the base for points they did not see."""
+        from longtail.kernels.metrics import csr_is_in
+        from longtail.models.ranknet.training import ScoredPoints, learn_reranker
+
+        settings = SimpleNamespace(**vars(self.settings()), seed=self._seed)
+        k = min(settings.n_candidates, Y.shape[1])
+        scores = out_of_fold(recipe, X, Y, Z, k=k, n_folds=self.n_folds, random_state=self._seed)
+        candidates = candidate_lists(scores)
+        if self.text_ is not None:
+            candidates = with_similarity(candidates, SparseRows(X.indptr, X.indices, X.data), self.text_, self.n_jobs)
+        value = (self.propensity_ / self.propensity_.max()) ** np.float32(settings.population)
+        right = csr_is_in(candidates.ptr, candidates.labels, Y.indptr, Y.indices)
+        data = ScoredPoints(candidates, labelled_rows(Y), right, self._points_outside(Y, candidates), value)
+        pairs = None
+        if settings.bottleneck is None:
+            pairs = csr_array(Y.T @ Y)
+            pairs.sort_indices()
+        with progress.stage("learning to rank") as done:
+            return learn_reranker(data, pairs, settings, done)
+
+    def _points_outside(self, Y: csr_array, candidates: CandidateLists) -> np.ndarray:
+        """Return the training points that each candidate's label had in the copy that scored it, (nnz,).
+
+        Not the training points that the label has in all: what is learnt about labels with one training point then
+        comes from labels that had one, and holds for those that have one in prediction.
+        """
+        fold = np.empty(Y.shape[0], np.int32)
+        outside = np.empty((self.n_folds, Y.shape[1]), np.float32)
+        for number, held in enumerate(folds(Y.shape[0], self.n_folds, self._seed)):
+            fold[held] = number
+            outside[number] = self.points_ - label_counts(Y[held])
+        return outside[np.repeat(fold, np.diff(candidates.ptr)), candidates.labels]
+
+    # Prediction --------------------------------------------------------------------------------------------------
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        candidates = candidate_lists(self.base_.predict(X, max(k, self._setting("n_candidates"))))
+        top = self._ranked(candidates, SparseRows(X.indptr, X.indices, X.data), k)
+        return from_top_k(top.labels, top.scores, top.counts, self.n_labels_)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        best = self.base_._rank(indices, values, min(max(k, self._setting("n_candidates")), self.n_labels_))
+        if best is None:
+            return None
+        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        top = self._ranked(candidate_list(*best), x, k)
+        count = top.counts[0]
+        return top.labels[0, :count], top.scores[0, :count]
+
+    def _ranked(self, candidates: CandidateLists, x: SparseRows, k: int) -> Reranked:
+        """Return the k best candidates of the points x."""
+        if self.text_ is not None:
+            candidates = with_similarity(candidates, x, self.text_, self.n_jobs)
+        return self.network_.rank(candidates, self.points_, self._rule(), k, self.n_jobs)
+
+    def _rule(self) -> RankingRule:
+        """Return the rule of ranking for the present value of `tail`."""
+        tail = self._setting("tail")
+        if not SHARE.allows(tail):
+            raise SettingsError(f"tail is {tail!r}; give {SHARE}: 0 for plain precision, 1 for rare labels")
+        return self.rules_.rule(tail, self._setting("n_candidates"))
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        arrays = {"points": self.points_, "propensity": self.propensity_, **self.network_.arrays()}
+        if self.text_ is not None:
+            arrays |= csr_arrays("text", self.text_)
+        facts = {"typical": self.typical_.tolist(), "trust": float(self.network_.net.trust)}
+        return facts, arrays, self._parts()
+
+    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE}
+
+    @classmethod
+    def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        rules = Rules({"points": floats("L", least=0), "propensity": floats("L", above=0)})
+        rules |= Reranker.array_rules(len(stored.arrays["pair_ptr"]) > 1)
+        return rules | csr("text", "L", "D", unit=True) if "text_data" in stored.arrays else rules
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        self._restore_base(parts)
+        self.points_, self.propensity_ = frozen(arrays["points"]), arrays["propensity"]
+        self.typical_ = np.atleast_1d(np.array(facts["typical"], np.float32))
+        self.rules_ = RankingRules(self.propensity_, self.typical_, self.method == "blocks")
+        self.network_ = Reranker(arrays, facts["trust"])
+        self.text_ = csr_from_arrays("text", arrays, (self.n_labels_, self.n_features_in_))

@@ -1,0 +1,182 @@
+"""Prediction of RankNet: a trained network over candidates, and the ranking it makes of them.
+
+The arithmetic is in :mod:`longtail.kernels.rerank`; the network is trained in :mod:`longtail.models.ranknet.training`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.kernels import pool
+from longtail.kernels import rerank as kernels
+from longtail.kernels.encode import SparseRows
+from longtail.kernels.rerank import CandidateLists, RankingRule, Reranked, RerankNet
+from longtail.sparse import Arrays, frozen
+from longtail.store.invariants import Relation, Rules, Sizes, floats, indices, pointers
+
+N_POSITIONS = 5  # positions with a value of their own; those beyond have that of the last
+TABLES = RerankNet._fields[:-1]
+
+
+class Reranker:
+    """Shared part and residual blocks over candidates.
+
+    Parameters
+    ----------
+    tables : dict of arrays
+        Those of :class:`longtail.kernels.rerank.RerankNet`.
+    trust : float
+        Number of training points at which a label's own weights get half their full effect.
+    """
+
+    def __init__(self, tables: Arrays, trust: float) -> None:
+        self.net = RerankNet(**{name: frozen(tables[name]) for name in TABLES}, trust=np.float32(trust))
+
+    @classmethod
+    def identity(cls) -> Reranker:
+        """Return a network that leaves every score as it is."""
+        shapes = {"inner": (0, kernels.N_FEATURES), "outer": (0,), "start": (0, 0), "down": (0, 1, 0), "up": (0, 1, 0)}
+        shapes |= {"bias": (0, 1), "weights": (0, 0)}
+        tables = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+        return cls(tables | no_pairs(), 1.0)
+
+    def arrays(self) -> Arrays:
+        """Return the tables, to store."""
+        return {name: getattr(self.net, name) for name in TABLES}
+
+    @staticmethod
+    def array_rules(pairs: bool) -> Rules:
+        """Declare what the tables must be; with `pairs`, blocks have full rank."""
+        return Rules(
+            {
+                "inner": floats(f"H {kernels.N_FEATURES}"),
+                "outer": floats("H"),
+                "start": floats("B rank"),
+                "down": floats("B rows rank"),
+                "up": floats("B rows rank"),
+                "bias": floats("B bias_rows"),
+                "weights": floats("B pairs" if pairs else "B 0"),
+                "pair_ptr": pointers("L+1" if pairs else "1", into="pairs" if pairs else "0"),
+                "pair_idx": indices("pairs" if pairs else "0", below="L"),
+            },
+            (Relation(_know_all_labels, "of the network do not have a row per label"),),
+        )
+
+    def rank(
+        self, candidates: CandidateLists, points: np.ndarray, rule: RankingRule, k: int, n_jobs: int | None
+    ) -> Reranked:
+        """Return the k best candidates of each point; `points` (L,) are the training points per label."""
+        n = len(candidates.ptr) - 1
+        top = Reranked(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int64))
+        pool.spread(lambda block: kernels.rerank(candidates, self.net, points, rule, *block, top), n, n_jobs)
+        return top
+
+
+def _know_all_labels(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+    """Return whether blocks, where there are any, have a row for every label."""
+    full_rank = len(arrays["pair_ptr"]) > 1
+    rows = 1 if full_rank else sizes["L"]
+    return sizes["B"] == 0 or (sizes["bias_rows"] == sizes["L"] and sizes["rows"] >= rows)
+
+
+def no_pairs() -> Arrays:
+    """Return the empty arrays that stand for pairs of labels where blocks have low rank."""
+    return {"pair_ptr": np.zeros(1, np.int64), "pair_idx": np.zeros(0, np.int32)}
+
+
+def candidate_lists(scores: csr_array) -> CandidateLists:
+    """Return the candidates of a matrix of scores; one set of types, so that every kernel is compiled once."""
+    return CandidateLists(
+        scores.indptr.astype(np.int64, copy=False),
+        scores.indices.astype(np.int32, copy=False),
+        scores.data.astype(np.float32, copy=False),
+        np.empty(0, np.float32),
+    )
+
+
+def candidate_list(labels: np.ndarray, scores: np.ndarray) -> CandidateLists:
+    """Return the candidates of one point."""
+    return CandidateLists(
+        np.array([0, len(labels)], np.int64),
+        labels.astype(np.int32, copy=False),
+        scores.astype(np.float32, copy=False),
+        np.empty(0, np.float32),
+    )
+
+
+def with_similarity(candidates: CandidateLists, x: SparseRows, Z: csr_array, n_jobs: int | None) -> CandidateLists:
+    """Add how similar points are to the texts of their candidates; rows of Z (L, D) have length 1."""
+    text = np.empty(len(candidates.labels), np.float32)
+    z = SparseRows(Z.indptr, Z.indices, Z.data)
+
+    def work(block: tuple[int, int]) -> None:
+        kernels.similarity(x, candidates.ptr, candidates.labels, z, *block, text)
+
+    pool.spread(work, len(candidates.ptr) - 1, n_jobs)
+    return candidates._replace(text=text)
+
+
+class RankingRules:
+    """Rules of ranking for any `tail`; the last one is kept, since it is the same for all points until `tail` changes.
+
+    Parameters
+    ----------
+    propensity : array, (L,)
+        Inverse propensities.
+    typical : array, (positions,)
+        See :func:`typical_gain`.
+    learnt : bool
+        Whether probabilities of a network are ranked, or scores of the base.
+    """
+
+    def __init__(self, propensity: np.ndarray, typical: np.ndarray, learnt: bool) -> None:
+        self.propensity, self.typical, self.learnt = propensity, typical, learnt
+        self._last: tuple[tuple[float, int], RankingRule] | None = None
+
+    def rule(self, tail: float, n_candidates: int) -> RankingRule:
+        """Return what a right label counts in each position.
+
+        Parameters
+        ----------
+        tail : float
+            Share of propensity-scored precision in what is maximised. Where nothing is learnt: the exponent of the
+            inverse propensity that multiplies a score.
+        n_candidates : int
+            Candidates that are re-ranked.
+        """
+        last = self._last  # read once: another thread may set it
+        if last is None or last[0] != (tail, n_candidates):
+            last = self._last = (tail, n_candidates), self._make(tail, n_candidates)
+        return last[1]
+
+    def _make(self, tail: float, n_candidates: int) -> RankingRule:
+        gain, share = self.propensity, np.float32(tail)
+        if self.learnt:
+            plain, scale = np.full(len(self.typical), 1 - share), share / self.typical
+        else:
+            gain, plain, scale = gain**share, np.zeros(1, np.float32), np.ones(1, np.float32)
+        most = plain + scale * gain.max()
+        return RankingRule(frozen(gain), frozen(plain / most), frozen(scale / most), n_candidates, self.learnt)
+
+
+def typical_gain(Y: csr_array, gain: np.ndarray, n_positions: int) -> np.ndarray:
+    """Return the mean gain per position of a point's k best labels, for k = 1 .. n_positions.
+
+    Parameters
+    ----------
+    Y : csr_array, (N, L)
+        Labels of points.
+    gain : array, (L,)
+        What a right label counts. A position without a label counts 0.
+    n_positions : int
+        Largest k.
+    """
+    order = np.lexsort((-gain[Y.indices], np.repeat(np.arange(Y.shape[0]), np.diff(Y.indptr))))
+    position = np.arange(Y.nnz) - np.repeat(Y.indptr[:-1], np.diff(Y.indptr))
+    first = position < n_positions
+    total = np.bincount(position[first], gain[Y.indices[order]][first], n_positions)
+    n_points = max(int(np.count_nonzero(np.diff(Y.indptr))), 1)
+    return (total.cumsum() / np.arange(1, n_positions + 1) / n_points).astype(np.float32)

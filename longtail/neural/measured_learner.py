@@ -1,0 +1,57 @@
+"""What the training loop sees of a model that ranks labels: how well it does after each epoch."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.metrics import evaluate
+from longtail.neural.loop import NetworkState
+from longtail.sparse import from_top_k
+
+_MEASURED = 2000  # training points whose P@1 is followed
+
+
+class MeasuredLearner(NetworkState):
+    """Training points and held-out points, and how well both are ranked; a subclass defines search and step.
+
+    Parameters
+    ----------
+    X : csr_array, (M, D)
+        Points, used in place.
+    rows : array, (N,)
+        Those of them to train on.
+    Y : csr_array, (N, L)
+        Labels of the training points, in the order of `rows`.
+    validation : tuple of csr_array, optional
+        Held-out points; those without labels are of no use and should be left out.
+    """
+
+    def __init__(
+        self, X: csr_array, rows: np.ndarray, Y: csr_array, validation: tuple[csr_array, csr_array] | None
+    ) -> None:
+        self.X, self.rows, self.Y, self.validation = X, rows, Y, validation
+        stride = max(1, len(rows) // _MEASURED)
+        self._sample = np.arange(0, len(rows), stride)[:_MEASURED]
+
+    def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the best labels and raw scores of the points of X, (N, k) each."""
+        raise AssertionError(f"{type(self).__name__} must define search")
+
+    def measure(self) -> dict[str, float]:
+        """Return P@1 in training; P, PSP and nDCG in validation, of which nDCG@5 decides on early stopping."""
+        found = {"train_P@1": self._evaluate(*self.sample())["P@1"]}
+        if self.validation is not None:
+            held = self._evaluate(*self.validation)
+            found |= {f"validation_{name}": held[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
+            found["monitor"] = held["nDCG@5"]
+        return found
+
+    def sample(self) -> tuple[csr_array, csr_array]:
+        """Return some training points, to measure on."""
+        return self.X[self.rows[self._sample]], self.Y[self._sample]
+
+    def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
+        found, _ = self.search(X, min(5, Y.shape[1]))
+        falling = np.tile(np.linspace(0.9, 0.1, found.shape[1], dtype=np.float32), (len(found), 1))
+        return evaluate(Y, from_top_k(found, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))

@@ -1,0 +1,255 @@
+"""DECAF: the contract with each preset, its ablations, labels by text alone, checkpoints, and what it must refuse."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import longtail
+from longtail import progress
+from longtail.errors import DataError, ModelError, SettingsError
+from longtail.metrics import evaluate
+from longtail.models.base import Ranker
+from longtail.models.decaf import DECAF
+from longtail.models.decaf.presets import ADVANCED
+from tests.contract import D, L, RankerContract, toy
+
+SMALL = {"dim": 32, "epochs": 8, "batch_size": 32, "learning_rate": 0.03}
+PAPER = {**SMALL, "preset": "paper", "surrogate_epochs": 4, "n_networks": 2, "n_clusters": 8, "epochs": 6}
+
+
+def decaf(**params: object) -> DECAF:
+    """A small model; what is not a parameter of the constructor goes to `advanced`."""
+    params = {**SMALL, **params}
+    advanced = {name: params.pop(name) for name in list(params) if name in ADVANCED}
+    return DECAF(**params, advanced=advanced or None)  # type: ignore[arg-type]
+
+
+class Decaf(RankerContract):
+    exact_rows = False
+
+    def make(self, **params: object) -> Ranker:
+        return decaf(**params)
+
+
+class TestDecaf(Decaf):
+    pass
+
+
+class TestDecafInInt8WithDrawnCandidates(Decaf):
+    def make(self, **params: object) -> Ranker:
+        return decaf(**{"dtype": "int8", "n_candidates": 4, **params})
+
+
+class TestDecafOfThePaper(Decaf):
+    def make(self, **params: object) -> Ranker:
+        return decaf(**{**PAPER, **params})
+
+
+def precision(model: DECAF, n: int = 300) -> float:
+    X, Y, _ = toy(seed=1, n=n)
+    return evaluate(Y, model.predict(X, 1), ks=(1,))["P@1"]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"classifier": "text"},
+        {"classifier": "refinement"},
+        {"init": "random"},
+        {"shortlist": "tree"},
+        {"shortlist": "clusters"},
+        {"n_networks": 2},
+        {"correction": 1.0, "n_candidates": 6},
+        {"shared": False, "shortlist": "clusters", "n_clusters": 8},
+        {"validation_fraction": 0.0},
+        {"schedule": "cosine", "input_dropout": 0.2, "dropout": 0.5, "forget": 0.3},
+    ],
+    ids=str,
+)
+def test_every_alternative_learns(settings: dict[str, object]) -> None:
+    X, Y, Z = toy()
+    assert precision(decaf(**settings).fit(X, Y, label_features=Z)) > 85
+
+
+def test_lite_learns_on_token_vectors_that_stay() -> None:
+    X, Y, Z = toy()
+    model = decaf(**{**PAPER, "surrogate_epochs": 20, "lite": True}).fit(X, Y, label_features=Z)
+    assert precision(model) > 35  # a twelfth would be right at random; module I saw clusters of three labels only
+
+
+def test_a_graph_of_neighbours_shortlists_too(tmp_path: Path) -> None:
+    pytest.importorskip("faiss")
+    X, Y, Z = toy()
+    model = decaf(shortlist="hnsw", surrogate_epochs=2).fit(X, Y, label_features=Z)
+    assert precision(model) > 85
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(longtail.load(tmp_path / "m").predict(X).toarray(), model.predict(X).toarray())
+    model.add_labels(Z[:3])  # the graph is of centroids, and new labels are met by the direction of their text
+    assert model.scorer_.networks[0].index.vectors[-3:, -1].max() == 0  # type: ignore[union-attr]
+    assert model.predict(X, 50).indices.max() >= Z.shape[0]
+
+
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_it_works_without_label_text(preset: str) -> None:
+    X, Y, _ = toy()
+    settings = SMALL if preset == "fast" else PAPER
+    model = decaf(**{**settings, "preset": preset}).fit(X, Y)
+    assert precision(model) > 85
+    with pytest.raises(ModelError, match="without label text"):
+        model.add_labels(np.ones((1, D)))
+
+
+def hidden() -> tuple[csr_array, csr_array, csr_array, np.ndarray]:
+    """The toy with points of the last four labels left out."""
+    X, Y, Z = toy(n=600)
+    keep = np.flatnonzero(np.asarray(Y[:, L - 4 :].sum(axis=1)).ravel() == 0)
+    return X[keep], csr_array(Y[keep]), Z, np.arange(L - 4, L)
+
+
+@pytest.mark.parametrize("settings", [{}, {"preset": "paper", "surrogate_epochs": 2, "n_networks": 1}], ids=str)
+def test_a_label_with_text_and_no_point_is_suggested(settings: dict[str, object], tmp_path: Path) -> None:
+    X, Y, Z, unseen = hidden()
+    dense = Z.toarray()
+    shared = np.zeros((L, D), np.float32)
+    shared[:, :] = dense
+    model = decaf(**settings).fit(X, Y, label_features=csr_array(shared))
+    queries = csr_array(dense[unseen])  # a point that says just what the label says
+    found = model.predict(queries, L)
+    assert np.isin(unseen, found.indices).all()
+    before = model.predict(X[:20]).toarray()
+
+    later = decaf(**settings).fit(X, csr_array(Y[:, : L - 4]), label_features=csr_array(shared[: L - 4]))
+    assert later.add_labels(shared[L - 4 :]) is later
+    assert later.n_labels_ == L
+    np.testing.assert_array_equal(later.predict(X[:20]).toarray(), before)
+    np.testing.assert_array_equal(later.predict(queries, L).toarray(), found.toarray())
+    later.save(tmp_path / "m")
+    loaded = longtail.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(queries, L).toarray(), found.toarray())
+    loaded.add_labels(shared[:2])
+    assert loaded.predict(queries, L + 2).shape == (4, L + 2)
+
+
+def test_labels_added_by_text_must_fit() -> None:
+    X, Y, Z = toy()
+    model = decaf(epochs=1).fit(X, Y, label_features=Z)
+    with pytest.raises(DataError, match="features"):
+        model.add_labels(np.ones((2, D + 1)))
+    with pytest.raises(ModelError, match="Call fit first"):
+        decaf().add_labels(np.ones((2, D)))
+    model.add_labels(np.zeros((3, D)))  # not a known word among them: numbered, never suggested
+    found = model.predict(X, L + 3)
+    assert found.shape == (300, L + 3)
+    assert found.indices.max() < L
+
+
+def test_empty_and_equal_label_texts_are_taken() -> None:
+    X, Y, Z = toy()
+    text = Z.toarray()
+    text[::3] = 0  # no text
+    text[1::3] = text[1]  # one text for all of these
+    assert precision(decaf().fit(X, Y, label_features=csr_array(text))) > 80
+    empty = csr_array((L, D), dtype=np.float32)
+    assert precision(decaf().fit(X, Y, label_features=empty)) > 85
+
+
+def test_fewer_labels_than_clusters() -> None:
+    X, Y, Z = toy()
+    model = decaf(**{**PAPER, "n_clusters": 4096}).fit(X, Y, label_features=Z)
+    assert precision(model) > 80
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"preset": "slow"}, "give one of fast, paper"),
+        ({"classifier": "words"}, "give one of both, text, refinement"),
+        ({"init": "zero"}, "give one of text, random"),
+        ({"shortlist": "guess"}, "give one of search, clusters, hnsw, tree"),
+        ({"schedule": "steps"}, "schedule is 'steps'"),
+        ({"dtype": "int4"}, "give one of float32, int8"),
+        ({"dim": 0}, "dim is 0"),
+        ({"n_networks": 0}, "n_networks is 0"),
+        ({"n_clusters": 0}, "n_clusters is 0"),
+        ({"beam": 0}, "beam is 0"),
+        ({"n_candidates": 2.5}, "n_candidates is 2.5"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0"),
+        ({"input_dropout": 1.0}, "input_dropout is 1.0"),
+        ({"dropout": 1.0}, "dropout is 1.0"),
+        ({"forget": -0.1}, "forget is -0.1"),
+        ({"correction": -1.0}, "correction is -1.0"),
+        ({"validation_fraction": 1.0}, "validation_fraction is 1.0"),
+        ({"lite": True}, "surrogate_epochs=0"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
+    X, Y, _ = toy()
+    with pytest.raises(SettingsError, match=message):
+        decaf(**settings).fit(X, Y)
+
+
+class Interrupt(Exception):
+    pass
+
+
+def interrupt_in(module: str, share: float) -> Callable[[str, float], None]:
+    def listener(stage: str, done: float) -> None:
+        if stage.startswith(module) and done > share:
+            raise Interrupt
+
+    return listener
+
+
+@pytest.mark.parametrize("module", ["module I", "module II of", "module IV of network 2"])
+def test_an_interrupted_module_goes_on_to_the_identical_model(module: str, tmp_path: Path) -> None:
+    X, Y, Z = toy()
+    whole = decaf(**PAPER).fit(X, Y, label_features=Z)
+    model = decaf(**PAPER, checkpoint=str(tmp_path / "run"))
+    with pytest.raises(Interrupt), progress.listen(interrupt_in(module, 0.6)):
+        model.fit(X, Y, label_features=Z)
+    stages: set[str] = set()
+    with progress.listen(lambda stage, done: stages.add(stage) if 0 < done < 1 else None):
+        resumed = decaf(**PAPER, checkpoint=str(tmp_path / "run")).fit(X, Y, label_features=Z)
+    np.testing.assert_array_equal(resumed.predict(X).toarray(), whole.predict(X).toarray())
+    assert resumed.history_ == whole.history_
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(Interrupt), progress.listen(interrupt_in(module, 0.6)):
+        model.fit(X, Y, label_features=Z)
+    with pytest.raises(ModelError, match="other data or settings"):
+        decaf(**{**PAPER, "dim": 16}, checkpoint=str(tmp_path / "run")).fit(X, Y, label_features=Z)
+
+
+def test_memory_is_asked_for_before_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    monkeypatch.setattr("longtail.engine.memory.available", lambda: 1000)
+    with pytest.raises(SettingsError, match=r"DECAF needs about .* Lower dim"):
+        decaf().fit(X, Y)
+
+
+def test_threads_do_not_change_the_model() -> None:
+    X, Y, Z = toy()
+    one, two = (decaf(n_jobs=jobs).fit(X, Y, label_features=Z) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.predict(X).toarray(), two.predict(X).toarray())
+
+
+def test_it_needs_no_torch() -> None:
+    code = (
+        "import sys, numpy as np; from longtail.models.decaf import DECAF; eye = np.eye(4); "
+        "DECAF(dim=4, epochs=1).fit(eye, eye, label_features=eye).predict(eye); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_history_follows_each_epoch() -> None:
+    X, Y, Z = toy()
+    history = decaf().fit(X, Y, label_features=Z).history_
+    assert history[-1]["loss"] < history[0]["loss"]
+    assert {"validation_P@1", "validation_PSP@5"} <= history[0].keys()

@@ -1,0 +1,239 @@
+"""Blend: the contract, members given and chosen, the time budget, labels by text alone, and what it must refuse."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import longtail
+from longtail.errors import ModelError, SettingsError
+from longtail.metrics import evaluate
+from longtail.models.base import Ranker
+from longtail.models.blend import Blend
+from longtail.models.bonsai import Bonsai
+from longtail.models.budget import Budget
+from longtail.models.decaf import DECAF
+from longtail.models.dismec import DiSMEC
+from longtail.models.glas import GLaS
+from longtail.models.knn import KNN
+from longtail.models.parabel import Parabel
+from longtail.models.popular import Popular
+from longtail.models.textmatch import TextMatch
+from tests.contract import D, L, RankerContract, toy
+
+
+def small_decaf() -> DECAF:
+    return DECAF(dim=32, epochs=6, batch_size=32, learning_rate=0.03)
+
+
+class TestBlendOfListers(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Blend([Parabel(n_trees=1, max_leaf=4), KNN()], **params)  # type: ignore[arg-type]
+
+
+class TestBlendWithANetwork(RankerContract):
+    exact_rows = False
+
+    def make(self, **params: object) -> Ranker:
+        return Blend([Bonsai(n_trees=1), small_decaf()], **params)  # type: ignore[arg-type]
+
+
+class TestBlendOfOne(RankerContract):
+    def make(self, **params: object) -> Ranker:
+        return Blend((DiSMEC(),), **params)  # type: ignore[arg-type]
+
+
+def precision(model: Ranker) -> float:
+    X, Y, _ = toy(seed=1)
+    return evaluate(Y, model.predict(X, 1), ks=(1,))["P@1"]
+
+
+def halves(seed: int = 0, n: int = 600) -> tuple[csr_array, csr_array]:
+    """Points of ten labels with ten features of noise."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(10, size=n)
+    X = np.zeros((n, 20), np.float32)
+    X[np.arange(n), labels] = 1
+    X[:, 10:] = 0.6 * rng.random((n, 10))
+    return csr_array(X), csr_array(np.eye(10, dtype=np.float32)[labels])
+
+
+class Half(DiSMEC):
+    """Sees the features of one half of the labels only."""
+
+    def __init__(self, first: int = 0) -> None:
+        super().__init__()
+        self.first = first
+
+    def _cut(self, X: csr_array) -> csr_array:
+        dense = X.toarray()
+        dense[:, self.first : self.first + 5] = 0
+        return csr_array(dense)
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: object, validation: object) -> None:
+        super()._fit(self._cut(X), Y, Z, validation)
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        return super()._predict(self._cut(X), k)
+
+
+def test_members_that_know_different_things_are_better_together() -> None:
+    X, Y = halves()
+    test_X, test_Y = halves(1)
+    model = Blend([Half(0), Half(5)]).fit(X, Y)
+    together, one, two = (
+        evaluate(test_Y, ranker.predict(test_X, 1), ks=(1,))["P@1"] for ranker in (model, *model.members_)
+    )
+    assert together > max(one, two) + 15
+    assert [row["model"] for row in model.report_] == ["dismec", "dismec", "blend"]
+    goals = [row["goal"] for row in model.report_]
+    assert goals[-1] == max(goals)
+    assert "combined" in model.why_
+
+
+def test_members_are_chosen_by_the_data() -> None:
+    X, Y, Z = toy()
+    blend = Blend()
+    kinds = [member.kind for member in blend._members(Y.shape[1], Z)]
+    assert kinds == ["bonsai", "knn", "textmatch", "decaf"]
+    assert [member.kind for member in blend._members(Y.shape[1], None)] == ["bonsai", "knn", "glas"]
+    trees = next(member for member in blend._members(50_000, Z) if member.kind == "bonsai")
+    assert trees.n_trees == 1  # type: ignore[attr-defined]
+    model = blend.fit(X, Y, label_features=Z)
+    assert precision(model) > 90
+
+
+def test_members_given_are_recipes() -> None:
+    X, Y, _ = toy()
+    member = DiSMEC()
+    Blend([member]).fit(X, Y)
+    assert not hasattr(member, "n_labels_")
+
+
+@pytest.mark.parametrize("network", [GLaS(dim=16, epochs=4, batch_size=32, learning_rate=0.03), small_decaf()])
+def test_a_network_in_a_blend_is_saved_and_loaded(network: Ranker, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    X, Y, Z = toy()
+    model = Blend([KNN(), TextMatch(), network]).fit(X, Y, label_features=Z)
+    model.save(tmp_path / "m")
+    loaded = longtail.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(X).toarray(), model.predict(X).toarray())
+    assert [member.kind for member in loaded.members_] == [member.kind for member in model.members_]
+    assert loaded.why_ == model.why_
+
+
+def test_two_networks_are_combined() -> None:
+    X, Y, Z = toy()
+    glas = GLaS(dim=16, epochs=4, batch_size=32, learning_rate=0.03)
+    assert precision(Blend([small_decaf(), glas]).fit(X, Y, label_features=Z)) > 90
+
+
+def test_labels_by_text_alone_are_suggested_and_added(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    X, Y, Z = toy(n=600)
+    keep = np.flatnonzero(np.asarray(Y[:, L - 4 :].sum(axis=1)).ravel() == 0)
+    X, Y = X[keep], csr_array(Y[keep])
+    queries = csr_array(Z.toarray()[L - 4 :])  # points that have just the words of the labels
+    model = Blend([KNN(), TextMatch(), small_decaf()]).fit(X, Y, label_features=Z)
+    assert np.isin(np.arange(L - 4, L), model.predict(queries, L).indices).all()
+    later = Blend([KNN(), TextMatch(), small_decaf()])
+    later.fit(X, csr_array(Y[:, : L - 4]), label_features=csr_array(Z[: L - 4]))
+    assert later.add_labels(Z[L - 4 :]) is later
+    assert later.n_labels_ == L
+    assert np.isin(np.arange(L - 4, L), later.predict(queries, L).indices).all()
+    later.save(tmp_path / "m")
+    np.testing.assert_array_equal(
+        longtail.load(tmp_path / "m").predict(queries, L).toarray(), later.predict(queries, L).toarray()
+    )
+    with pytest.raises(ModelError, match="textmatch"):
+        Blend([KNN()]).fit(X, Y).add_labels(np.ones((1, D)))
+
+
+def test_labels_with_text_that_no_point_has_do_no_harm() -> None:
+    X, Y, Z = toy()
+    wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], L + 6))
+    text = csr_array(np.vstack([Z.toarray(), np.eye(6, D, dtype=np.float32)]))
+    assert precision_of(Blend([DiSMEC(), TextMatch()]).fit(X, wide, label_features=text), wide.shape[1]) > 80
+
+
+def precision_of(model: Ranker, n_labels: int) -> float:
+    X, Y, _ = toy(seed=1)
+    wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], n_labels))
+    return evaluate(wide, model.predict(X, 1), ks=(1,))["P@1"]
+
+
+def test_a_validation_part_is_used() -> None:
+    X, Y, Z = toy()
+    model = Blend([DiSMEC(), KNN()]).fit(X, Y, label_features=Z, validation=toy(seed=3)[:2])
+    assert len(model.report_) == 3
+    assert precision(model) > 90
+
+
+def test_without_points_to_hold_out_members_are_averaged() -> None:
+    X, Y, _ = toy(n=3)
+    model = Blend([DiSMEC(), KNN()]).fit(X, Y)
+    assert model.report_ == []
+    assert "want of held-out points" in model.why_
+
+
+def test_the_cost_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from longtail.models.label_tree import LabelTreeRanker
+
+    searched = []
+    original = LabelTreeRanker._choose_cost
+
+    def counted(self: LabelTreeRanker, *args: object) -> float:
+        if self.cost is None and "_settled" not in self.__dict__:
+            searched.append(self)
+        return original(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(LabelTreeRanker, "_choose_cost", counted)
+    X, Y, _ = toy()
+    Blend([Bonsai(n_trees=1), KNN()]).fit(X, Y)
+    assert len(searched) == 1
+
+
+def test_a_budget_is_obeyed_and_explained(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, Z = toy()
+    costs = {"bonsai": 8.0, "decaf": 100.0, "knn": 0.0, "dismec": 1000.0}
+    monkeypatch.setattr(Budget, "_measure", lambda self, member, part: costs[member.kind])
+    members = [Bonsai(n_trees=3), KNN(), DECAF(dim=16, epochs=10, batch_size=32), DiSMEC()]
+    with caplog.at_level(logging.INFO, "longtail.models"):
+        model = Blend(members, seconds=60).fit(X, Y, label_features=Z)
+    assert "dismec" not in [member.kind for member in model.members_]
+    assert "decaf was trained for" in model.why_
+    assert "dismec was left out" in model.why_
+    assert "Blend fits" in caplog.text
+
+
+def test_members_that_do_not_help_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Budget, "_measure", lambda self, member, part: 1000.0 if member.kind == "parabel" else 0.0)
+    X, Y, _ = toy(n=900)
+    model = Blend([DiSMEC(), Popular(), Parabel()], seconds=60).fit(X, Y)
+    assert [member.kind for member in model.members_] == ["dismec"]
+    assert precision(model) > 90
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"members": []}, r"members is \[\]"),
+        ({"members": "bonsai"}, "members is 'bonsai'"),
+        ({"members": [Bonsai]}, r"Give an instance: Bonsai\(\)"),
+        ({"members": ["bonsai"]}, "given the name 'bonsai'"),
+        ({"seconds": 0}, "seconds is 0"),
+        ({"seconds": float("nan")}, "seconds is nan"),
+        ({"validation_fraction": 0.9}, "validation_fraction is 0.9"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
+    X, Y, _ = toy()
+    with pytest.raises(SettingsError, match=message):
+        Blend(**settings).fit(X, Y)  # type: ignore[arg-type]
+
+
+def test_by_name() -> None:
+    model = longtail.make("blend([bonsai(n_trees=1), knn], seconds=60)")
+    assert [member.kind for member in model.members] == ["bonsai", "knn"]
+    assert longtail.make("blend").members is None
