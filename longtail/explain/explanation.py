@@ -1,0 +1,136 @@
+"""What an explanation holds: plain values that can be printed, written as JSON or shown on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+EXACT, OCCLUSION = "exact", "occlusion"
+
+
+@dataclass(frozen=True)
+class ExplainedWord:
+    """The effect of one word on the score of a label.
+
+    Attributes
+    ----------
+    word : str
+        The word in lower case.
+    effect : float
+        By occlusion: the score with the word minus the score without it. Exact: its share of the log odds.
+    spans : list of (int, int)
+        Start and end of each occurrence in the text, in characters; empty for a term of several words.
+    """
+
+    word: str
+    effect: float
+    spans: list[tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A training point near the text that has the label: its similarity (a cosine) and all of its labels."""
+
+    similarity: float
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class MemberScore:
+    """The own score and rank (from 1) of a label in the list of one member of a blend; None if it is not listed."""
+
+    member: str
+    score: float | None
+    rank: int | None
+
+
+@dataclass(frozen=True)
+class LabelExplanation:
+    """One label and what speaks for and against it.
+
+    Attributes
+    ----------
+    label : str
+        Name of the label.
+    number : int
+        Its column.
+    score : float
+        Its score. If it is not listed, an upper bound of it: the lowest score that is listed.
+    listed : bool
+        Whether the label is among the labels that the model lists for the text at all.
+    words : list of ExplainedWord
+        Words by descending magnitude of their effect.
+    bias : float or None
+        Log odds of the label without any word. Where the method is exact, the effects and the bias sum to the log odds
+        of the score; otherwise None.
+    label_words : list of str
+        Words of the label's own text that are in the text, the most important first.
+    neighbours : list of Neighbour
+        The nearest training points with this label, if the model keeps training points.
+    members : list of MemberScore
+        What each member of a blend says about the label.
+    n_points : int or None
+        Number of training points of the label, if known.
+    """
+
+    label: str
+    number: int
+    score: float
+    listed: bool
+    words: list[ExplainedWord]
+    bias: float | None = None
+    label_words: list[str] = field(default_factory=list)
+    neighbours: list[Neighbour] = field(default_factory=list)
+    members: list[MemberScore] = field(default_factory=list)
+    n_points: int | None = None
+
+    @property
+    def raised(self) -> list[ExplainedWord]:
+        """Words that raise the score, the strongest first."""
+        return [word for word in self.words if word.effect > 0]
+
+    @property
+    def lowered(self) -> list[ExplainedWord]:
+        """Words that lower the score, the strongest first."""
+        return [word for word in self.words if word.effect < 0]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Explained labels of one text, best first; iterate over it to get them.
+
+    Attributes
+    ----------
+    text : str
+        The text.
+    method : {"exact", "occlusion"}
+        How the effects were computed, and with it their unit: log odds, or differences of the score.
+    labels : list of LabelExplanation
+    words_tried : int
+        Number of different words whose effect was computed.
+    words_left_out : int
+        Number of further words of a long text that were not looked at.
+    words_known : int
+        Number of different features of the text that the model knows. If it is 0, the text says nothing to the model.
+    """
+
+    text: str
+    method: str
+    labels: list[LabelExplanation]
+    words_tried: int
+    words_left_out: int
+    words_known: int
+
+    def __iter__(self) -> Iterator[LabelExplanation]:
+        return iter(self.labels)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, at: int) -> LabelExplanation:
+        return self.labels[at]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return asdict(self)
