@@ -1,8 +1,8 @@
 """Models by name: ``make("bonsai")``, ``make("ranknet(taug(bonsai))")``, ``load(folder)``.
 
-Names are kept as text and a model's file is imported when it is asked for, so that a light model never pays for a heavy
-one. A composition is written as it would be in Python, with names for classes: ``bonsai(n_trees=1)``,
-``ranknet(taug(bonsai), n_blocks=2)``. It is read as a syntax tree and never executed.
+:data:`longtail.models.MODELS` lists the names. A model's file is imported when the model is made, so that a light model
+does not wait for the imports of a heavy one. A composition is written as in Python, with names for classes:
+``bonsai(n_trees=1)``, ``ranknet(taug(bonsai), n_blocks=2)``. It is parsed as a syntax tree and never executed.
 """
 
 from __future__ import annotations
@@ -17,43 +17,32 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import LongtailError, ModelError, SettingsError
+from longtail.models import MODELS
 
 if TYPE_CHECKING:
     from longtail import store
     from longtail.models.base import Ranker
     from longtail.tagger import Tagger
 
-MODELS = {
-    "auto": "longtail.models.auto:Auto",
-    "bonsai": "longtail.models.bonsai:Bonsai",
-    "decaf": "longtail.models.decaf:DECAF",
-    "dismec": "longtail.models.dismec:DiSMEC",
-    "dxml": "longtail.models.dxml:DXML",
-    "ensemble": "longtail.models.ensemble:Ensemble",
-    "fastxml": "longtail.models.fastxml:FastXML",
-    "glas": "longtail.models.glas:GLaS",
-    "labeltext": "longtail.models.label_text:LabelText",
-    "mnn": "longtail.models.mnn:MNN",
-    "parabel": "longtail.models.parabel:Parabel",
-    "pfastrexml": "longtail.models.pfastrexml:PfastreXML",
-    "popular": "longtail.models.popular:Popular",
-    "ranknet": "longtail.models.ranknet:RankNet",
-    "taug": "longtail.models.taug:TAug",
-}
 TAGGER = "longtail.tagger:Tagger"
-_WORDS = {"true": True, "false": False, "null": None, "none": None}  # beside Python's own True, False, None
+DEFAULT_MODEL = "blend"
+"""The model of ``longtail train``, of the demo and of ``Tagger()``."""
+_LITERALS = {"true": True, "false": False, "null": None, "none": None}  # in addition to Python's True, False, None
+_MOST_NESTED = 20  # models inside models, in a composition or a folder; nothing useful comes near it
+_LONGEST = 10_000  # characters of a composition
+_LONGEST_NAME = 100  # characters of the name of a part
 
 
 def names() -> list[str]:
-    """The names of all models."""
+    """Return the names of all models."""
     return sorted(MODELS)
 
 
 def model_class(name: str) -> type[Ranker]:
-    """The class behind a name."""
+    """Return the class of a model, which imports its file."""
     if name not in MODELS:
-        raise SettingsError(f"No model is called {name!r}{_nearest(name, MODELS)}. Models: {', '.join(names())}.")
+        raise SettingsError(f"No model is called {name!r}{_did_you_mean(name, MODELS)}. Models: {', '.join(names())}.")
     return _imported(MODELS[name])
 
 
@@ -70,10 +59,10 @@ def make(
     expression : str
         A name or a composition of names, such as ``"bonsai"``, ``"bonsai(n_trees=1)"`` or ``"ranknet(taug(bonsai))"``.
     settings : dict, optional
-        Parameters by ``model.parameter``, set on every model of that name in the composition. A parameter without a
-        model's name is the outermost model's.
+        Parameters by ``model.parameter``, set on every model of that name in the composition. A parameter without the
+        name of a model belongs to the outermost model.
     defaults : dict, optional
-        Parameters for every model of the composition that has them, unless set otherwise: a seed, a number of threads.
+        Parameters for every model of the composition that has them, unless set otherwise: a seed, for example.
 
     Returns
     -------
@@ -83,22 +72,24 @@ def make(
     --------
     >>> make("parabel", {"n_trees": 1})
     Parabel(n_trees=1)
+    >>> make("ranknet(parabel(n_trees=1))")
+    RankNet(base=Parabel(n_trees=1))
     """
-    tree = _parse(expression)
+    tree = _syntax_tree(expression)
     by_model = _by_model(settings or {}, tree, expression)
     return _build(tree, expression, by_model, dict(defaults or {}))
 
 
 def used(expression: str) -> list[str]:
-    """The names of the models in a composition, the outermost first; an error if one is unknown."""
-    found = list(dict.fromkeys(_model_names(_parse(expression))))
-    for name in found:
+    """Return the names of the models in a composition, the outermost first; an unknown one is an error."""
+    models = list(dict.fromkeys(_model_names(_syntax_tree(expression))))
+    for name in models:
         model_class(name)
-    return found
+    return models
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """One ``name=value`` of the command line; the value is JSON, a Python literal, or else a word."""
+    """Split ``name=value`` of the command line; the value is JSON, a Python literal, or otherwise a word."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise SettingsError(f"{text!r} is not a setting. Write model.parameter=value, for example bonsai.n_trees=1")
@@ -106,32 +97,58 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """``1e-3``, ``true``, ``None``, ``[1, 2]`` and the like as values, all else as the text itself."""
+    """Return the value of ``1e-3``, ``true``, ``None``, ``[1, 2]`` and the like; any other text is returned itself."""
     for reader in (json.loads, ast.literal_eval):
         try:
             return reader(text)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, RecursionError, MemoryError):  # the last two: nested thousands deep
             continue
-    return _WORDS.get(text.lower(), text)
+    return _LITERALS.get(text.lower(), text)
 
 
-def _parse(expression: str) -> ast.expr:
+def _syntax_tree(expression: str) -> ast.expr:
+    if not isinstance(expression, str):
+        raise SettingsError(f"The model is {type(expression).__name__}, not text. Give a name, such as 'bonsai'.")
+    if len(expression) > _LONGEST:
+        raise SettingsError(f"The model is described in {len(expression)} characters; at most {_LONGEST} are read.")
     try:
-        return ast.parse(expression.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+        tree = ast.parse(expression.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested thousands deep
         raise _not_understood(expression) from None
+    if _depth(tree) > _MOST_NESTED:
+        raise SettingsError(
+            f"The model {_short(expression)} is nested more than {_MOST_NESTED} deep. Nest fewer models."
+        )
+    return tree
+
+
+def _depth(tree: ast.expr) -> int:
+    """Return how many calls and lists stand inside each other, counted without recursion."""
+    level: list[ast.AST] = [tree]
+    deepest = 0
+    while level:
+        deepest += any(isinstance(node, ast.Call | ast.List | ast.Tuple) for node in level)
+        level = [
+            child for node in level for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr | ast.keyword)
+        ]
+    return deepest
+
+
+def _short(expression: str) -> str:
+    """Return an expression for an error message: its beginning, if it is long."""
+    return repr(expression if len(expression) <= 80 else f"{expression[:77]}...")
 
 
 def _not_understood(expression: str, part: ast.expr | None = None) -> SettingsError:
-    where = "" if part is None else f" at {ast.unparse(part)!r}"
+    where = "" if part is None else f" at {_short(ast.unparse(part))}"
     return SettingsError(
-        f"Cannot read the model {expression!r}{where}. Write a name, or a composition such as "
+        f"Cannot read the model {_short(expression)}{where}. Write a name, or a composition such as "
         f"'bonsai(n_trees=1)'; models: {', '.join(names())}."
     )
 
 
 def _model_names(tree: ast.expr) -> Iterator[str]:
-    """Names of models in the order in which they open; words that are values of parameters are none."""
+    """Yield the names of models in the order in which they open; words that are values of parameters are left out."""
     if isinstance(tree, ast.Name):
         yield tree.id
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
@@ -147,22 +164,21 @@ def _model_names(tree: ast.expr) -> Iterator[str]:
 
 
 def _by_model(settings: Mapping[str, Any], tree: ast.expr, expression: str) -> dict[str, dict[str, Any]]:
-    """Settings sorted by the model they are for."""
+    """Return the settings of each model in the composition."""
     present = list(dict.fromkeys(_model_names(tree)))
-    found: dict[str, dict[str, Any]] = {}
+    by_model: dict[str, dict[str, Any]] = {}
     for key, value in settings.items():
         model, dot, parameter = key.rpartition(".")
         model = model if dot else next(iter(present), "")
         if model not in present:
-            raise SettingsError(
-                f"The setting {key!r} is for {model!r}, which is not in {expression!r}{_nearest(model, present)}."
-            )
-        found.setdefault(model, {})[parameter] = value
-    return found
+            hint = _did_you_mean(model, present)
+            raise SettingsError(f"The setting {key!r} is for {model!r}, which is not in {_short(expression)}{hint}.")
+        by_model.setdefault(model, {})[parameter] = value
+    return by_model
 
 
 def _build(tree: ast.expr, expression: str, settings: Mapping[str, dict[str, Any]], defaults: dict[str, Any]) -> Ranker:
-    """The ranker of one name or call of the composition."""
+    """Build the ranker that one name or call of the composition describes."""
     if isinstance(tree, ast.Name):
         name, args, keywords = tree.id, [], []
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
@@ -183,10 +199,13 @@ def _build(tree: ast.expr, expression: str, settings: Mapping[str, dict[str, Any
         key: _value(part, key in known[: len(args)], expression, settings, defaults) for key, part in given.items()
     }
     params |= settings.get(name, {})
+    more = {key: params.pop(key) for key in list(params) if key not in known and key in getattr(cls, "_advanced", ())}
+    if more:  # by name, advanced parameters are written like the others
+        params["advanced"] = {**(params.get("advanced") or {}), **more}
     for key in params:
         if key not in known:
             shown = ", ".join(known) or "none"
-            raise SettingsError(f"{name} has no parameter {key!r}{_nearest(key, known)}. Its parameters: {shown}.")
+            raise SettingsError(f"{name} has no parameter {key!r}{_did_you_mean(key, known)}. Its parameters: {shown}.")
     required = [key for key, value in cls._defaults().items() if value is inspect.Parameter.empty and key not in params]
     if required:
         raise SettingsError(
@@ -198,9 +217,9 @@ def _build(tree: ast.expr, expression: str, settings: Mapping[str, dict[str, Any
 def _value(
     tree: ast.expr, positional: bool, expression: str, settings: Mapping[str, dict[str, Any]], defaults: dict[str, Any]
 ) -> Any:
-    """An argument: a nested ranker, a list of them, or a plain value."""
+    """Return the value of an argument: a nested ranker, a list of them, or a plain value."""
     if isinstance(tree, ast.Name) and not positional and tree.id not in MODELS:
-        return _WORDS.get(tree.id, tree.id)  # a bare word: loss=hinge
+        return _LITERALS.get(tree.id, tree.id)  # a bare word: loss=hinge
     if isinstance(tree, ast.Name | ast.Call):
         return _build(tree, expression, settings, defaults)
     if isinstance(tree, ast.List | ast.Tuple):
@@ -214,38 +233,118 @@ def _value(
 # Loading ---------------------------------------------------------------------------------------------------------
 
 
-def load(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | None = None) -> Ranker | Tagger:
-    """Read a saved model back: a ranker, or a :class:`longtail.Tagger` where text and label names were saved with it.
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    mmap: bool = True,
+    verify: bool | None = None,
+    verify_key: str | os.PathLike[str] | None = None,
+) -> Ranker | Tagger:
+    """Read a saved model: a ranker, or a :class:`longtail.Tagger` if a vectoriser and label names were saved with it.
 
     Parameters
     ----------
     folder : path-like
-        What ``save`` or ``longtail train`` wrote.
+        A folder written by ``save`` or ``longtail train``.
     mmap : bool
         Map arrays into memory instead of reading them: a large model opens at once and is shared between processes.
     verify : bool, optional
-        Compare checksums; by default done for folders under 1 GiB.
+        Compare checksums; by default only for folders under 1 GiB.
+
+    verify_key : path-like, optional
+        File with the secret key that the folder must have been signed with (``longtail sign``); any other folder is an
+        error.
+
+    Returns
+    -------
+    Ranker or Tagger
     """
+    if verify_key is not None:
+        from longtail.store import signature
+
+        signature.verify(folder, verify_key)
+    return _load(Path(folder), mmap, verify, 0)
+
+
+def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker | Tagger:
     from longtail import store  # here and not above: the names alone need no arrays
 
-    folder = Path(folder)
-    stored = store.read(folder, mmap=mmap, verify=verify)
-    cls: Any = _imported(TAGGER) if stored.kind == "tagger" else _stored_class(stored)
-    parts = {name: load(folder / name, mmap=mmap, verify=verify) for name in stored.meta.get("parts", [])}
+    if depth > _MOST_NESTED:
+        raise ModelError(f"{folder}: nested more than {_MOST_NESTED} deep. Train or copy the model again.")
     try:
-        return cls._read(stored, parts)
-    except (KeyError, TypeError, IndexError) as error:
+        stored = store.read(folder, mmap=mmap, verify=verify)
+        cls: Any = _imported(TAGGER) if stored.kind == "tagger" else _stored_class(stored)
+        parts = {name: _load(folder / name, mmap, verify, depth + 1) for name in _part_names(stored)}
+        cls._check_stored(stored, parts)
+        _check_size(stored)
+        model = cls._read(stored, parts)
+        model._check_loaded()
+        return model
+    except ModelError:
+        raise
+    except LongtailError as error:  # a setting that may not be so, a package that is missing, too little memory
+        raise ModelError(f"{folder}: {error}") from error
+    except OSError as error:
+        raise ModelError(f"{folder}: cannot be read ({error.strerror or error}). Check its permissions.") from error
+    except Exception as error:  # whatever a folder holds, its reader gets one kind of error
         raise ModelError(
-            f"{folder}: model.json lacks or misnames something that a {stored.kind} needs ({error}). "
+            f"{folder}: does not hold what such a model needs ({type(error).__name__}: {str(error)[:200]}). "
             "Train or copy the model again."
         ) from error
+
+
+def _part_names(stored: store.Stored) -> list[str]:
+    """Return the names of the models inside a model, each a folder of its own and none a link."""
+    listed = stored.meta.get("parts", [])
+    if not isinstance(listed, list) or len(set(map(str, listed))) != len(listed):
+        raise ModelError(f"{stored.folder}: model.json does not list its parts. Train or copy the model again.")
+    for name in listed:
+        if not (isinstance(name, str) and name.isidentifier() and name.isascii() and len(name) <= _LONGEST_NAME):
+            raise ModelError(
+                f"{stored.folder}: model.json names a part {str(name)[:80]!r}. Train or copy the model again."
+            )
+        if (stored.folder / name).is_symlink():
+            raise ModelError(f"{stored.folder / name}: a link. A model folder holds its parts itself. Copy it again.")
+    return listed
+
+
+def _check_size(stored: store.Stored) -> None:
+    """Refuse sizes that no machine like this one has memory for: nothing else in a folder need be as large."""
+    from longtail.engine import memory
+
+    numbers = stored.meta["n_labels"] + stored.meta.get("n_features", 0)
+    memory.require(16.0 * numbers, "Loading", "Use a machine with more memory, or copy the model again.")
+
+
+def load_tagger(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | None = None) -> Tagger:
+    """Read a saved model back as a tagger, whatever was saved.
+
+    A ranker that was saved alone gets labels named by their numbers; as it keeps no label frequencies,
+    ``label_counts_`` is None.
+
+    Parameters
+    ----------
+    folder, mmap, verify
+        As for :func:`load`.
+    """
+    model: Any = load(folder, mmap=mmap, verify=verify)
+    tagger_class = _imported(TAGGER)
+    if isinstance(model, tagger_class):
+        return model
+    from longtail.names import Names
+
+    tagger = tagger_class(model)
+    tagger.ranker_, tagger.vectorizer_, tagger.label_ids_ = model, None, None
+    tagger.label_names_ = Names.of(map(str, range(model.n_labels_)))
+    tagger.label_counts_, tagger.n_points_, tagger.notes_ = None, 0, {}
+    return tagger
 
 
 def _stored_class(stored: store.Stored) -> type[Ranker]:
     if stored.kind not in MODELS:
         raise ModelError(
-            f"{stored.folder}: holds a model of the kind {stored.kind!r}, which this longtail does not know. "
-            f"It knows {', '.join(names())}. Upgrade longtail, or train again."
+            f"{stored.folder}: holds a model of the kind {stored.kind!r}, which this longtail does not have. "
+            f"It has {', '.join(names())}. Upgrade longtail, or train again."
         )
     return model_class(stored.kind)
 
@@ -255,7 +354,7 @@ def _imported(target: str) -> Any:
     return getattr(importlib.import_module(module), name)
 
 
-def _nearest(word: str, known: Any) -> str:
-    """A hint for a word that is nearly right."""
+def _did_you_mean(word: str, known: Any) -> str:
+    """Return a hint for a word that is nearly correct."""
     close = difflib.get_close_matches(word.lower(), list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,40 +1,53 @@
-"""Text in, names out: a vectoriser, a ranker and the names of its labels, saved and loaded as one folder.
+"""Text in, label names out: a vectoriser, a ranker and the names of its labels, saved and loaded as one folder.
 
-Rankers know matrices only. A tagger stands between them and people: it makes features of texts, numbers the labels it
-is given by name, and gives names back. It also remembers how often each label occurred in training, which the
-propensity-scored measures need.
+A ranker works on matrices only. A tagger turns texts into features, label names into columns, and columns back into
+names. It also keeps the number of training points per label, which the propensity-scored metrics need.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from longtail import registry, store
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError, not_fitted
+from longtail.metrics.thresholds import MOST_DECIDED, Thresholds, check_threshold, choose_thresholds
+from longtail.model_card import data_checksum, model_card
 from longtail.models.base import Ranker
-from longtail.names import LabelNumbers, Names
+from longtail.models.checks import check_k
+from longtail.names import LabelNumbers, Names, check_known_labels, find_label
+from longtail.notebook import notebook_html
+from longtail.params import Boolean, Constraint, Integer, OneOf, Params, optional
+from longtail.sparse import entry_keys, entry_rows, label_counts, resized, select_entries, with_prefix, without_prefix
+from longtail.store.facts import Record, check_facts
+from longtail.store.invariants import REMEDY, Array, Rules, check_arrays, codes, counts, floats, packed_names
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
+    from longtail.explain import Explanation
 
 Suggestion = tuple[str, float]
+_VECTORIZER = Record({"n_features": Integer(1), "idf": Boolean(), "hashing": optional(Integer(1))})
 
 
-class Tagger:
-    """Suggests labels for texts.
+class Tagger(Params):
+    """Suggest labels for texts.
+
+    It follows scikit-learn's conventions for estimators: ``clone``, ``GridSearchCV`` and pipelines accept it.
 
     Parameters
     ----------
     model : str or Ranker
         A name or a composition of names (see :func:`longtail.registry.make`), or an unfitted ranker.
     vectorizer : TextVectorizer, optional
-        How texts become features; TF-IDF of words by default. It is fitted on the training texts.
+        Turns texts into features; TF-IDF of words by default. A copy of it is fitted to the training texts.
     **settings
         Parameters of the model: ``Tagger("bonsai", n_trees=1)``.
 
@@ -45,15 +58,17 @@ class Tagger:
     vectorizer_ : TextVectorizer or None
         The fitted vectoriser; None if the tagger was fitted on features.
     label_names_ : Names
-        What is suggested, in the order of the ranker's labels.
+        Names of the labels, in the order of the ranker's columns.
+    classes_ : array of str, (L,)
+        The same names as an array, as scikit-learn has them.
     label_ids_ : Names or None
-        Identifiers of the labels, where the data has them beside names.
-    label_counts_ : array, shape (L,)
-        Training points of each label.
+        Identifiers of the labels, if the data has them in addition to names.
+    label_counts_ : array, (L,)
+        Number of training points per label.
     n_points_ : int
-        Training points in all.
+        Number of training points.
     notes_ : dict
-        What else is kept with the model, as JSON values: how it was trained, for example.
+        Further facts saved with the model, as JSON values: how it was trained, for example.
 
     Examples
     --------
@@ -73,7 +88,7 @@ class Tagger:
     notes_: dict[str, Any]
 
     def __init__(
-        self, model: str | Ranker = "bonsai", *, vectorizer: TextVectorizer | None = None, **settings: Any
+        self, model: str | Ranker = registry.DEFAULT_MODEL, *, vectorizer: TextVectorizer | None = None, **settings: Any
     ) -> None:
         self.model = model
         self.vectorizer = vectorizer
@@ -81,6 +96,68 @@ class Tagger:
 
     def __repr__(self) -> str:
         return f"Tagger({self.model!r}{''.join(f', {key}={value!r}' for key, value in self.settings.items())})"
+
+    def _repr_html_(self) -> str:
+        if not hasattr(self, "ranker_"):
+            return notebook_html(repr(self), {"state": "not fitted"}, [], [])
+        facts = {"model": repr(self.ranker_), "labels": f"{self.n_labels_:,}"}
+        if self.label_counts_ is None:
+            return notebook_html("Tagger", facts, [], [])
+        facts["training points"] = f"{self.n_points_:,}"
+        facts["reads"] = "features" if self.vectorizer_ is None else f"text ({self.vectorizer_.n_features_:,} terms)"
+        first = np.argsort(-self.label_counts_, kind="stable")[:5].tolist()
+        rows = [(self.label_names_[at], f"{self.label_counts_[at]:,}") for at in first]
+        return notebook_html("Tagger", facts, ["most frequent labels", "training points"], rows)
+
+    # Parameters --------------------------------------------------------------------------------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name: model, vectorizer and the settings given.
+
+        Parameters
+        ----------
+        deep : bool
+            Add those of a ranker or vectoriser that was given as an object, as ``model__n_trees``.
+        """
+        params: dict[str, Any] = {"model": self.model, "vectorizer": self.vectorizer, **self.settings}
+        if deep:
+            for name, part in (("model", self.model), ("vectorizer", self.vectorizer)):
+                if part is not None and not isinstance(part, str):
+                    params |= {f"{name}__{inner}": value for inner, value in part.get_params().items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name; those of the model are checked against its list of parameters.
+
+        Parameters
+        ----------
+        **params
+            ``model``, ``vectorizer``, settings of a model given by name (``n_trees``), or ``model__n_trees`` and
+            ``vectorizer__ngrams`` where these were given as objects.
+        """
+        self.model = params.pop("model", self.model)
+        self.vectorizer = params.pop("vectorizer", self.vectorizer)
+        settings = dict(self.settings)
+        for name, value in params.items():
+            outer, _, inner = name.partition("__")
+            if not inner:
+                settings[name] = value
+            elif outer in ("model", "vectorizer") and hasattr(part := getattr(self, outer), "set_params"):
+                part.set_params(**{inner: value})
+            else:
+                raise SettingsError(f"{name!r} cannot be set: {outer} is not an object with parameters.")
+        if settings:
+            if not isinstance(self.model, str):
+                name = next(iter(settings))
+                raise SettingsError(f"Tagger has no parameter {name!r}. Write model__{name} for one of the ranker.")
+            registry.make(self.model, settings)
+        self.settings = settings
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.two_d_array = True, False
+        return tags
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -97,65 +174,83 @@ class Tagger:
 
         Parameters
         ----------
-        texts : list of str
-            One text a point.
-        labels : list of lists of str, or sparse matrix (N, L)
-            The names of each text's labels, or a matrix together with `label_names`.
+        texts : list or Series of str
+            One text per point.
+        labels : list or Series of lists of str, or sparse matrix (N, L)
+            The names of each text's labels, or a matrix together with `label_names`. None and NaN mean no label.
         label_names : list of str, optional
-            All labels in the order wanted; needed with a matrix. Without it labels are numbered as they are met.
+            All labels, in the order wanted; required with a matrix. Without it, labels are numbered in the order in
+            which they occur.
         label_texts : dict or list of str, optional
-            A text for each label, by name or in the order of `label_names`, for models that use it. A label that the
-            dict leaves out is described by its name; a name that no text carries becomes a label without points.
+            A text per label, by name or in the order of `label_names`, for models that use label text. The default, and
+            the text of a label that the dict leaves out, is the name of the label. A name that occurs in the dict alone
+            becomes a label without points.
         validation : tuple of (texts, labels), optional
-            Held-out texts for models that choose settings or stop early. Labels that no training text has are left out.
+            Held-out texts for models that choose settings or stop early. Labels that no training text has are ignored.
+
+        Returns
+        -------
+        Tagger
+            The tagger itself.
         """
         from longtail.data import TextVectorizer
 
         texts = _texts(texts)
         names = LabelNumbers(label_names)
-        Y = names.matrix(labels, len(texts))
-        described = names.texts(label_texts)
+        Y = names.matrix(_label_lists(labels), len(texts))
+        described = names.listed() if label_texts is None else names.texts(label_texts)
         if not Y.nnz:
             raise DataError("no text has a label", remedy="Give at least one text with a label")
-        Y = csr_array(
-            (Y.data, Y.indices, Y.indptr), shape=(len(texts), len(names))
-        )  # as wide as the texts have made it
-        vectorizer = TextVectorizer() if self.vectorizer is None else _copy(self.vectorizer)
+        Y = csr_array((Y.data, Y.indices, Y.indptr), shape=(len(texts), len(names)))  # label_texts may add labels
+        vectorizer = TextVectorizer() if self.vectorizer is None else _unfitted(self.vectorizer)
         X = vectorizer.fit_transform(texts, label_texts=described)
-        Z = None if described is None else vectorizer.transform(described)
-        held = None
+        held_out = None
         if validation is not None:
-            held_texts, held_labels = _pair(validation)
-            held = vectorizer.transform(held_texts), names.matrix(held_labels, len(held_texts), held_out=True)
-        ranker = self._ranker().fit(X, Y, label_features=Z, validation=held)
-        return self._keep(ranker, vectorizer, names.listed(), None, Y)
+            held_texts, held_labels = _held_out_pair(validation)
+            held_out = (
+                vectorizer.transform(held_texts),
+                names.matrix(_label_lists(held_labels), len(held_texts), held_out=True),
+            )
+        ranker = self._ranker().fit(X, Y, label_features=_label_text(vectorizer, described), validation=held_out)
+        return self._keep(ranker, vectorizer, names.listed(), None, Y)._note_data(X, Y)
 
     def fit_dataset(self, data: Dataset) -> Self:
-        """Learn from a dataset, as :func:`longtail.read` gives it; its pairs to ignore are not learnt."""
-        if data.X is None:
-            raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
-        ranker = self._ranker().fit(data.X, without(data.Y, data.ignore), label_features=data.Z)
-        return self._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
+        """Learn from a dataset, as :func:`longtail.read` returns it. Its pairs to ignore are not learnt.
+
+        Where the dataset has label names and a vectoriser but no label text, the names are the label text.
+
+        Parameters
+        ----------
+        data : Dataset
+            Points with features, and their labels.
+        """
+        X, Y, Z = training_matrices(data)
+        ranker = self._ranker().fit(X, Y, label_features=Z)
+        self._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
+        if data.labels_separator is not None:
+            self.notes_["labels_separator"] = data.labels_separator
+        return self
 
     @classmethod
     def from_fitted(cls, ranker: Ranker, data: Dataset) -> Self:
-        """A tagger around a ranker that was fitted on the matrices of `data`."""
-        return cls(ranker)._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
+        """Return a tagger around a ranker that was fitted to the matrices of `data`."""
+        tagger = cls(ranker)._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
+        return tagger._note_data(data.X, data.Y, data.name)
 
     def add_labels(self, names: Sequence[str], texts: Sequence[str] | None = None) -> Self:
-        """Add labels that no text has had yet, without training, where the model can score a label by its text.
+        """Add labels without training, if the model can score a label by its text alone.
 
         Parameters
         ----------
         names : list of str
             Names of the new labels.
         texts : list of str, optional
-            What describes each; its name by default.
+            A text per label; its name by default.
         """
         ranker: Any = self._fitted().ranker_
         if not hasattr(ranker, "add_labels"):
             raise ModelError(
-                f"{type(ranker).__name__} cannot score a label by its text. Train a model that can: decaf."
+                f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as decaf."
             )
         names = _texts(names)
         described = names if texts is None else _texts(texts)
@@ -164,7 +259,7 @@ class Tagger:
         known = set(self.label_names_)
         for name in names:
             if name in known:
-                raise DataError(f"the label {name!r} is there already", remedy="Give each new label once")
+                raise DataError(f"the label {name!r} is there already", remedy="Give only new labels, each once")
             known.add(name)
         ranker.add_labels(self.features(described))
         self.label_names_ = Names.of([*self.label_names_, *names])
@@ -191,67 +286,256 @@ class Tagger:
         self.vectorizer_ = vectorizer
         self.label_names_ = Names.of(names)
         self.label_ids_ = None if ids is None else Names.of(ids)
-        self.label_counts_ = np.bincount(Y.indices, minlength=Y.shape[1]).astype(np.int32)
+        self.label_counts_ = label_counts(Y).astype(np.int32)
         self.n_points_ = int(Y.shape[0])
         self.notes_ = {}
+        return self
+
+    def _note_data(self, X: csr_array | None, Y: csr_array, name: str | None = None) -> Self:
+        """Keep what the model card says about the training data."""
+        self.notes_["training_data"] = {"checksum": data_checksum(X, Y)} | ({} if name is None else {"name": name})
         return self
 
     # Using -------------------------------------------------------------------------------------------------------
 
     @overload
-    def suggest(self, texts: str, k: int = 5) -> list[Suggestion]: ...
+    def suggest(self, texts: str, k: int | None = None, threshold: float | str | None = None) -> list[Suggestion]: ...
     @overload
-    def suggest(self, texts: list[str] | csr_array, k: int = 5) -> list[list[Suggestion]]: ...
-    def suggest(self, texts: Any, k: int = 5) -> list[Suggestion] | list[list[Suggestion]]:
-        """The best labels and their scores, best first.
+    def suggest(
+        self, texts: list[str] | csr_array, k: int | None = None, threshold: float | str | None = None
+    ) -> list[list[Suggestion]]: ...
+    def suggest(
+        self, texts: Any, k: int | None = None, threshold: float | str | None = None
+    ) -> list[Suggestion] | list[list[Suggestion]]:
+        """Return the best labels and their scores, best first.
 
         Parameters
         ----------
-        texts : str or list of str
-            One text gives one list, several give a list of lists. A tagger that was fitted on features takes a matrix.
-        k : int
-            How many labels a text, at most.
+        texts : str, or list or Series of str
+            One text gives one list, several give a list of lists. A tagger that was fitted to features takes a matrix.
+        k : int, optional
+            Number of labels per text, at most; 5 by default, and with ``threshold="auto"`` the limit chosen with it.
+            A text of which the model knows no word has none; a warning is logged.
+        threshold : float or "auto", optional
+            Leave out labels with a lower score. A text may then have no label. "auto" is the threshold of
+            :meth:`optimize` or, without it, the one that a ``blend`` or ``calibrated(…)`` chose while it was fitted.
+
+        Returns
+        -------
+        list of (name, score), or a list of such lists
         """
-        alone = isinstance(texts, str)
-        scores = self.predict([texts] if alone else texts, k)
-        names, bounds = self.label_names_, scores.indptr.tolist()
-        found = [
+        single = isinstance(texts, str)
+        chosen = self._fitted().thresholds(threshold, k)
+        scores = self.predict([texts] if single else texts, chosen.limit)
+        n_blank = int(np.count_nonzero(np.diff(scores.indptr) == 0))
+        if n_blank and not issparse(texts):
+            logging.getLogger("longtail.tagger").warning(
+                "The model knows no word of %s of %s texts; these get no label.", n_blank, scores.shape[0]
+            )
+        scores = chosen.decide(scores, self.label_counts_)
+        names = self.label_names_
+        suggestions = [
             [(names[j], s) for j, s in zip(scores.indices[a:b].tolist(), scores.data[a:b].tolist(), strict=True)]
-            for a, b in pairwise(bounds)
+            for a, b in pairwise(scores.indptr.tolist())
         ]
-        return found[0] if alone else found
+        return suggestions[0] if single else suggestions
 
     def predict(self, texts: Any, k: int = 5) -> csr_array:
-        """Scores as a sparse matrix, texts by labels, at most `k` a row and the best first."""
-        return self._fitted().ranker_.predict(self.features(texts), k)
+        """Return scores as a sparse matrix, (texts, labels), at most `k` per row and the best first.
+
+        A text without a known word has no score: a model could only suggest the most frequent labels.
+        """
+        X = self.features(texts)
+        scores = self._fitted().ranker_.predict(X, k)
+        blank = np.diff(X.indptr) == 0
+        if issparse(texts) or not blank.any():
+            return scores
+        return select_entries(scores, ~blank[entry_rows(scores)])
+
+    def blank_rows(self, texts: Any) -> np.ndarray:
+        """Return the positions of texts in which the model knows no word."""
+        return np.flatnonzero(np.diff(self.features(texts).indptr) == 0)
+
+    def thresholds(self, threshold: float | str | None = "auto", k: int | None = None) -> Thresholds:
+        """Return the threshold of each label, and the number of labels per text, that :meth:`suggest` uses.
+
+        Parameters
+        ----------
+        threshold, k
+            As for :meth:`suggest`.
+        """
+        if threshold is None:
+            return Thresholds((0.0,), limit=5 if k is None else k)
+        if threshold != "auto":
+            return Thresholds((check_threshold(threshold),), limit=5 if k is None else k)
+        if "thresholds" in self.notes_:
+            chosen = Thresholds.from_json(self.notes_["thresholds"])
+        else:
+            chosen = Thresholds((self.ranker_._threshold("auto"),))
+        return chosen if k is None else replace(chosen, limit=k)
+
+    def optimize(
+        self, texts: Any, labels: Any, goal: str = "micro", *, by_frequency: bool = False, limit: int = MOST_DECIDED
+    ) -> Thresholds:
+        """Choose the threshold with the best F1 on these texts, and keep it for ``threshold="auto"``.
+
+        Parameters
+        ----------
+        texts, labels
+            As for :meth:`evaluate`: texts that were not trained on. Save the tagger to keep the threshold with it.
+        goal : {"micro", "macro", "example"}
+            Which F1 to maximise. "macro" counts rare labels as much as frequent ones, "example" each text alike.
+        by_frequency : bool
+            Choose one threshold per bin of label frequency instead of one for all labels.
+        limit : int
+            Number of labels per text, at most.
+
+        Returns
+        -------
+        Thresholds
+            What was chosen, with its F1 in percent.
+        """
+        Y, scores = self._judged(texts, labels, limit)
+        counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
+        chosen = choose_thresholds(Y, scores, goal=goal, limit=limit, counts=counts if by_frequency else None)
+        self.notes_["thresholds"] = chosen.to_json()
+        return chosen
+
+    def _judged(self, texts: Any, labels: Any, k: int) -> tuple[csr_array, csr_array]:
+        """Return truth and scores of texts; labels that the model does not have get further columns."""
+        X = self.features(texts)
+        names = LabelNumbers(list(self.label_names_))
+        names.open = True
+        Y = names.matrix(_label_lists(labels), X.shape[0])
+        check_known_labels(Y, self.n_labels_)
+        return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
+
+    def evaluate(self, texts: Any, labels: Any, ks: Sequence[int] = (1, 3, 5)) -> dict[str, float]:
+        """Measure suggestions against the correct labels.
+
+        Parameters
+        ----------
+        texts : list or Series of str
+            Texts that were not trained on. A tagger that was fitted to features takes a matrix.
+        labels : list or Series of lists of str, or sparse matrix (N, L)
+            The correct labels. Those that no training text has count as missed.
+        ks : sequence of int
+            Cut-offs.
+
+        Returns
+        -------
+        dict
+            ``P@k``, ``nDCG@k``, ``PSP@k``, ``PSnDCG@k``, ``R@k`` and ``C@k`` in percent, as
+            :func:`longtail.evaluate` returns them.
+        """
+        from longtail.metrics import evaluate, inverse_propensity
+
+        Y, scores = self._judged(texts, labels, max(ks))
+        counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
+        weights = inverse_propensity(counts=counts, n_points=self.n_points_)
+        return evaluate(Y, scores, inv_propensity=weights, ks=ks)
+
+    def explain(
+        self,
+        text: str,
+        label: str | Sequence[str | int] | None = None,
+        k: int = 5,
+        *,
+        max_words: int = 1000,
+        exact: bool = True,
+    ) -> Explanation:
+        """Explain suggestions: which words raised and lowered a label, and what else speaks for it.
+
+        Parameters
+        ----------
+        text : str
+            One text.
+        label : str or list of str or int, optional
+            Labels to explain, by name, identifier or column; the `k` best by default.
+        k : int
+            Number of best labels to explain.
+        max_words : int
+            Number of different words to look at, at most.
+        exact : bool
+            Where features add up (DiSMEC), take the effects from the weights: they sum to the log odds of the score.
+            Otherwise, and for every other model, leave out each word in turn and compare the scores.
+
+        Returns
+        -------
+        Explanation
+            Iterate over it to get the labels: ``label``, ``score``, ``words`` with ``effect``, ``neighbours`` (training
+            points, if the model keeps them), ``label_words`` and, for a blend, the score of each of its ``members``.
+
+        Examples
+        --------
+        >>> texts = ["red apple", "green apple", "red car", "fast car"]
+        >>> tagger = Tagger("dismec").fit(texts, [["fruit"], ["fruit"], ["vehicle"], ["vehicle"]])
+        >>> best = tagger.explain("a ripe apple", k=1)[0]
+        >>> best.label, [word.word for word in best.raised]
+        ('fruit', ['apple'])
+        """
+        from longtail.explain import explain_text
+
+        if not isinstance(text, str):
+            raise DataError("text is not a string", remedy="Give one text; explain the texts of a list one by one")
+        self._fitted()
+        numbers = None
+        if label is not None:
+            numbers = [self._label_number(one) for one in ([label] if isinstance(label, str | int) else label)]
+        return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Return the precision at 1 as a fraction: what scikit-learn's searches maximise.
+
+        Parameters
+        ----------
+        X, y
+            Texts and their labels, as in :meth:`evaluate`.
+        """
+        return self.evaluate(X, y, ks=(1,))["P@1"] / 100
 
     def features(self, texts: Any) -> csr_array:
-        """What the ranker sees of some texts; a matrix passes unchanged."""
+        """Return the features of texts; a sparse matrix is returned unchanged."""
         self._fitted()
         if issparse(texts):
-            return csr_array(texts)
+            return texts
         texts = _texts(texts)
         if self.vectorizer_ is None:
             raise ModelError(
-                "This model was trained on features, not on text, and cannot read text. "
+                "This model was trained on features and cannot read text. "
                 "Give it a matrix or a file of features, or train it on text."
             )
         return self.vectorizer_.transform(texts)
+
+    def _label_number(self, label: str | int) -> int:
+        if isinstance(label, str):
+            return find_label(label, self.label_names_, self.label_ids_, numbered=self.label_counts_ is None)
+        if not 0 <= label < self.n_labels_:
+            raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
+        return int(label)
 
     @property
     def n_labels_(self) -> int:
         """Number of labels."""
         return len(self._fitted().label_names_)
 
+    @property
+    def classes_(self) -> np.ndarray:
+        """Names of the labels as an array."""
+        return np.array(list(self._fitted().label_names_), dtype=object)
+
     def _fitted(self) -> Self:
         if not hasattr(self, "ranker_"):
-            raise ModelError("This Tagger has not been fitted. Call fit first, or load a saved one.")
+            raise not_fitted("Tagger")
         return self
 
     # Keeping -----------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write everything to `folder`, whole or not at all. :func:`longtail.load` gives it back."""
+        """Write everything to `folder`, whole or not at all. Read it back with :func:`longtail.load`.
+
+        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use.
+        """
         self._fitted()
         names, ids, vectorizer = self.label_names_, self.label_ids_, self.vectorizer_
         meta: dict[str, Any] = {"n_points": self.n_points_, "n_labels": len(names), "notes": self.notes_}
@@ -259,23 +543,60 @@ class Tagger:
         if ids is not None:
             arrays |= {"ids": ids.blob, "ids_offsets": ids.offsets}
         if vectorizer is not None:
-            meta["vectorizer"], held = vectorizer.to_arrays()
-            arrays |= {f"vectorizer_{key}": array for key, array in held.items()}
+            meta["vectorizer"], learnt = vectorizer.to_arrays()
+            arrays |= with_prefix("vectorizer_", learnt)
         with store.atomic_folder(folder) as fresh:
             store.write(fresh, "tagger", meta | {"parts": ["ranker"]}, arrays)
             (fresh / "ranker").mkdir()
             self.ranker_._write(fresh / "ranker")
+            (fresh / "README.md").write_text(model_card(self), encoding="utf-8", errors="replace")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Tagger:
-        """Read a saved tagger back."""
-        found = registry.load(folder)
-        if not isinstance(found, Tagger):
+        """Read a saved tagger."""
+        model = registry.load(folder)
+        if not isinstance(model, Tagger):
             raise ModelError(
-                f"{os.fspath(folder)}: holds a {type(found).__name__} alone, without a vectoriser or label names. "
+                f"{os.fspath(folder)}: holds a {type(model).__name__} alone, without a vectoriser or label names. "
                 "Read it with longtail.load."
             )
-        return found
+        return model
+
+    _facts: ClassVar[dict[str, Constraint]] = {
+        "n_points": Integer(0),
+        "n_labels": Integer(1),
+        "notes": Record(),
+        "parts": OneOf(["ranker"]),
+    }
+
+    @classmethod
+    def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
+        """Check all that a model folder holds, before any of it is used."""
+        meta, ranker = stored.meta, parts.get("ranker")
+        check_facts(cls._facts, meta, stored.folder)
+        if isinstance(ranker, Tagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
+            raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
+        rules = Rules({"label_counts": counts("L")}) | packed_names("names", "names_offsets", "L")
+        if "ids" in stored.arrays:
+            rules |= packed_names("ids", "ids_offsets", "L")
+        if meta.get("vectorizer") is not None:
+            check_facts({"vectorizer": _VECTORIZER}, meta, stored.folder)
+            settings = meta["vectorizer"]
+            if not settings["n_features"] == ranker.n_features_in_ == (settings["hashing"] or ranker.n_features_in_):
+                raise ModelError(f"{stored.folder}: vectoriser and ranker differ in their features. {REMEDY}")
+            vocabulary = {
+                "terms": codes("terms.bytes", "u1"),
+                "offsets": Array("i8", "terms+1", least=0),
+                "idf": floats("D" if settings["idf"] else "0", least=0),
+            }
+            rules |= Rules(vocabulary).prefixed("vectorizer_")
+        sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}
+        check_arrays(rules, stored.arrays, sizes, stored.folder)
+
+    def _check_loaded(self) -> None:
+        """Compare the settings that were loaded with their constraints."""
+        if self.vectorizer_ is not None:
+            self.vectorizer_.check_params()
 
     @classmethod
     def _read(cls, stored: store.Stored, parts: dict[str, Any]) -> Self:
@@ -286,9 +607,8 @@ class Tagger:
         if meta.get("vectorizer") is not None:
             from longtail.data import TextVectorizer
 
-            own = "vectorizer_"
-            held = {key.removeprefix(own): array for key, array in arrays.items() if key.startswith(own)}
-            tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], held)
+            learnt = without_prefix("vectorizer_", arrays)
+            tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], learnt)
         tagger.label_names_ = Names(arrays["names"], arrays["names_offsets"])
         tagger.label_ids_ = Names(arrays["ids"], arrays["ids_offsets"]) if "ids" in arrays else None
         tagger.label_counts_, tagger.n_points_, tagger.notes_ = arrays["label_counts"], meta["n_points"], meta["notes"]
@@ -296,23 +616,61 @@ class Tagger:
 
 
 def without(Y: csr_array, pairs: np.ndarray | None) -> csr_array:
-    """`Y` without the entries at `pairs` of (row, label)."""
+    """Return `Y` without the entries at `pairs` of (row, label)."""
     if pairs is None or not len(pairs):
         return Y
-    keys = pairs[:, 0].astype(np.int64) * Y.shape[1] + pairs[:, 1]
-    rows = np.repeat(np.arange(Y.shape[0], dtype=np.int64), np.diff(Y.indptr))
-    keep = ~np.isin(rows * Y.shape[1] + Y.indices, keys)
-    indptr = np.concatenate(([0], np.cumsum(keep)))[Y.indptr].astype(Y.indptr.dtype)
-    return csr_array((Y.data[keep], Y.indices[keep], indptr), shape=Y.shape)
+    ignored = pairs[:, 0].astype(np.int64) * Y.shape[1] + pairs[:, 1]
+    return select_entries(Y, ~np.isin(entry_keys(Y), ignored))
+
+
+def training_matrices(data: Dataset) -> tuple[csr_array, csr_array, csr_array | None]:
+    """Return what a ranker is fitted to: features, labels without the pairs to ignore, and label text or None."""
+    if data.X is None:
+        raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
+    return data.X, without(data.Y, data.ignore), label_text_features(data)
+
+
+def label_text_features(data: Dataset) -> csr_array | None:
+    """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
+    if data.Z is not None or data.vectorizer is None or not data.label_names:
+        return data.Z
+    return _label_text(data.vectorizer, ["" if "://" in name else name for name in data.label_names])
+
+
+def _label_text(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:
+    """Return the features of label texts; None if no text has a word of the vocabulary."""
+    Z = vectorizer.transform(texts)
+    return Z if Z.nnz else None
 
 
 def _texts(texts: Any) -> list[str]:
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+    """Return a list of a list, a Series or anything else that holds texts."""
+    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
         raise DataError("texts is not a list of strings", remedy="Put a single text into a list: [text]")
     return list(texts)
 
 
-def _pair(validation: Any) -> tuple[list[str], Any]:
+def _label_lists(labels: Any) -> Any:
+    """Return lists of labels without None and NaN, which data frames have for a text without labels."""
+    if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
+        return labels  # a matrix, or something that is refused later
+
+    def known(row: Any) -> Any:
+        if _is_missing(row):
+            return []
+        if isinstance(row, str | bytes) or not isinstance(row, Iterable):
+            return row  # refused later, with the number of the row
+        return [name for name in row if not _is_missing(name)]
+
+    return [known(row) for row in labels]
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a value is None or NaN."""
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def _held_out_pair(validation: Any) -> tuple[list[str], Any]:
     try:
         texts, labels = validation
     except (TypeError, ValueError):
@@ -320,12 +678,12 @@ def _pair(validation: Any) -> tuple[list[str], Any]:
     return _texts(texts), labels
 
 
-def _copy(vectorizer: TextVectorizer) -> TextVectorizer:
-    """An unfitted vectoriser with the same settings, so that the caller's own stays as it is."""
+def _unfitted(vectorizer: TextVectorizer) -> TextVectorizer:
+    """Return an unfitted vectoriser with the same settings, so that the caller's own is not changed."""
     return type(vectorizer)(**vectorizer.get_params())
 
 
 def _names_and_ids(data: Dataset) -> tuple[Sequence[str], Sequence[str] | None]:
-    """What to show for each label, and what identifies it where that is something else."""
+    """Return the name of each label, and its identifier if that is something else."""
     names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
     return names, data.label_ids if data.label_ids != names else None

@@ -86,6 +86,11 @@ def test_values(text: str, value: Any) -> None:
         ("halving", {}, ["halving needs base", "halving(bonsai)"]),
         ("centroid(sharpnes=1)", {}, ["'sharpnes'", "did you mean 'sharpness'", "random_state"]),
         ("popular(depth=1)", {}, ["Its parameters: none"]),
+        ("centroid(sharpnes=1)", {}, ["no parameter 'sharpnes' (did you mean 'sharpness'?). Its parameters: "]),
+        ("halving(" * 30 + "centroid" + ")" * 30, {}, ["nested more than 20 deep"]),
+        ("halving(" * 900 + "centroid" + ")" * 900, {}, ["Cannot read the model 'halving("]),
+        ("centroid(sharpness=" + "-" * 5000 + "1)", {}, ["Cannot read"]),
+        ("centroid" + " " * 20000, {}, ["20008 characters; at most 10000"]),
         ("centroid", {"centroid.x": 1}, ["no parameter 'x'", "sharpness, loss"]),
         ("centroid", {"bonsai.n_trees": 1}, ["'bonsai'", "not in 'centroid'"]),
         ("centroid(1, 2, 3, 4, 5)", {}, ["at most 4"]),
@@ -117,6 +122,21 @@ def test_load_gives_wrapped_rankers_back(tmp_path: Path) -> None:
     again: Any = registry.load(tmp_path / "m")
     assert (again.rounds, again.base.rounds, again.base.base.sharpness) == (3, 1, 2)
     assert (again.predict(X, 2) != model.predict(X, 2)).nnz == 0
+
+
+def test_values_nested_without_end_are_text() -> None:
+    assert registry.parse_value("[" * 100_000) == "[" * 100_000
+
+
+def test_load_refuses_parts_outside_and_without_end(tmp_path: Path) -> None:
+    registry.make("halving(centroid)").fit(X, Y).save(tmp_path / "m")
+    (tmp_path / "m" / "base" / "again").symlink_to(tmp_path / "m")
+    path = tmp_path / "m" / "base" / "model.json"
+    document = json.loads(path.read_text())
+    for part, said in (("../..", r"part '\.\./\.\.'"), ("again", "a link"), (7, "part '7'")):
+        path.write_text(json.dumps(document | {"meta": document["meta"] | {"parts": [part]}}))
+        with pytest.raises(ModelError, match=said):
+            registry.load(tmp_path / "m")
 
 
 def test_load_refuses_what_it_does_not_know(tmp_path: Path) -> None:

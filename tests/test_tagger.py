@@ -54,7 +54,7 @@ def test_labels_are_numbered_as_they_are_met_or_as_given() -> None:
 def test_a_matrix_of_labels_with_names() -> None:
     Y = csr_array(np.array([[1, 0], [0, 2.5], [0, 1]]))
     tagger = Tagger("popular").fit(TEXTS[:3], Y, label_names=["a", "b"])
-    assert [name for name, _ in tagger.suggest("x")] == ["b", "a"]
+    assert [name for name, _ in tagger.suggest(TEXTS[0])] == ["b", "a"]
     with pytest.raises(DataError, match="label_names"):
         Tagger("popular").fit(TEXTS[:3], Y)
 
@@ -97,7 +97,8 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert isinstance(again, Tagger)
     assert again.label_names_ == ["früit 🍎", "red\nline", ""]
     assert again.suggest(["a red apple", "zzz"]) == tagger.suggest(["a red apple", "zzz"])
-    assert again.notes_ == {"trained": "here"}
+    assert again.notes_ == tagger.notes_
+    assert again.notes_["trained"] == "here"
     assert again.label_counts_.tolist() == [2, 2, 2]
     again.save(tmp_path / "m")  # over the folder that its own arrays are mapped from
     assert Tagger.load(tmp_path / "m").suggest("a red apple") == tagger.suggest("a red apple")
@@ -166,6 +167,90 @@ def test_not_fitted() -> None:
     assert repr(Tagger("bonsai", n_trees=1)) == "Tagger('bonsai', n_trees=1)"
 
 
+def test_parameters_the_scikit_learn_way() -> None:
+    from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
+
+    tagger = Tagger("centroid", vectorizer=TextVectorizer(ngrams=2), sharpness=3)
+    assert {"model": "centroid", "sharpness": 3}.items() <= tagger.get_params().items()
+    assert tagger.get_params()["vectorizer__ngrams"] == 2
+    copy = clone(tagger)
+    assert copy.get_params(deep=False).keys() == {"model", "vectorizer", "sharpness"}
+    assert (repr(copy), copy.vectorizer.ngrams) == ("Tagger('centroid', sharpness=3)", 2)
+    assert copy.set_params(sharpness=5, vectorizer__ngrams=1).settings == {"sharpness": 5}
+    assert (tagger.settings, tagger.vectorizer.ngrams, copy.vectorizer.ngrams) == ({"sharpness": 3}, 2, 1)
+    with pytest.raises(SettingsError, match="did you mean 'sharpness'"):
+        copy.set_params(sharpnes=1)
+    ready = clone(Tagger(Centroid(sharpness=2)))
+    assert ready.set_params(model__sharpness=4).model.sharpness == 4  # type: ignore[union-attr]
+    with pytest.raises(SettingsError, match="model__sharpness"):
+        ready.set_params(sharpness=1)
+    with pytest.raises(SettingsError, match="not an object with parameters"):
+        Tagger("centroid").set_params(model__sharpness=1)
+    for use in (lambda: Tagger().classes_, lambda: Tagger().suggest("x"), lambda: Tagger().evaluate(["x"], [["a"]])):
+        with pytest.raises(NotFittedError):
+            use()
+    assert tagger.fit(TEXTS, LABELS).classes_.tolist() == ["fruit", "red", "vehicle"]
+
+
+def test_a_search_over_settings() -> None:
+    from sklearn.model_selection import GridSearchCV
+
+    search = GridSearchCV(Tagger("centroid"), {"sharpness": [1, 4], "vectorizer": [TextVectorizer()]}, cv=2)
+    search.fit(TEXTS[:4] * 3, LABELS[:4] * 3)
+    assert search.best_score_ == 1
+    assert search.predict(["apple"]).shape == (1, 3)
+
+
+def test_a_label_is_described_by_its_name_by_default(tmp_path: Path) -> None:
+    tagger = Tagger("centroid").fit(TEXTS, LABELS)
+    assert tagger.ranker_.had_label_features_  # type: ignore[attr-defined]
+    assert tagger.vectorizer_ is not None
+    assert {"fruit", "vehicle"} <= set(tagger.vectorizer_.get_feature_names_out())
+    (tmp_path / "d.csv").write_text("text,labels\nred apple,fruit|red\nfast car,car\n")
+    read = Tagger("centroid").fit_dataset(longtail.read(tmp_path / "d.csv"))
+    assert read.ranker_.had_label_features_  # type: ignore[attr-defined]
+    named = Tagger("decaf", dim=8, epochs=1).fit(TEXTS, LABELS)
+    assert "apple" in dict(named.add_labels(["apple"]).suggest("an apple", k=9))
+
+
+def test_a_threshold_leaves_out_what_is_below_it() -> None:
+    tagger = Tagger("centroid", sharpness=4).fit(TEXTS, LABELS)
+    every = tagger.suggest("an apple", k=3)
+    assert tagger.suggest("an apple", k=3, threshold=every[1][1]) == every[:2]
+    assert tagger.suggest(["an apple"], threshold=1) == [[]]
+    for wrong in (-0.1, 1.5, "0.5", float("nan")):
+        with pytest.raises(SettingsError, match="threshold is"):
+            tagger.suggest("an apple", threshold=wrong)  # type: ignore[arg-type]
+
+
+def test_evaluate() -> None:
+    tagger = Tagger("centroid", sharpness=4).fit(TEXTS, LABELS)
+    figures = tagger.evaluate(["apple", "a car", "x"], [["fruit"], ["vehicle", "never seen"], []], ks=(1, 2))
+    assert figures["P@1"] == 100
+    assert figures["R@2"] == 75  # the label that was never seen counts as missed
+    assert {"nDCG@2", "PSP@1", "PSnDCG@2", "C@1"} <= figures.keys()
+    Y = csr_array(np.array([[1, 0, 0]]))
+    assert tagger.evaluate(["apple"], Y, ks=(1,))["P@1"] == 100
+
+
+def test_series_are_taken_and_missing_labels_are_none() -> None:
+    polars = pytest.importorskip("polars")
+    expected = Tagger("centroid").fit(TEXTS, LABELS).suggest(TEXTS)
+    missing = [*LABELS[:4], None]
+    tagger = Tagger("centroid").fit(polars.Series(TEXTS), polars.Series(missing))
+    assert tagger.suggest(polars.Series(TEXTS)) == expected
+    with_nan = [
+        ["fruit", None, "red"],
+        np.array(["fruit"]),
+        ("vehicle", "red", float("nan")),
+        {"vehicle"},
+        float("nan"),
+    ]
+    assert Tagger("centroid").fit(np.array(TEXTS), with_nan).suggest(TEXTS) == expected
+    assert tagger.evaluate(polars.Series(TEXTS), polars.Series(missing), ks=(1,))["P@1"] == 100
+
+
 def test_names() -> None:
     names = Names.of(["a", "", "β"])
     assert (names[0], names[-1], names[1:], len(names)) == ("a", "β", ["", "β"], 3)
@@ -198,3 +283,26 @@ def test_labels_are_added_by_their_text(tmp_path: Path) -> None:
         tagger.add_labels(["a", "b"], ["c"])
     with pytest.raises(ModelError, match="cannot score a label by its text"):
         Tagger("popular").fit(TEXTS, LABELS).add_labels(["new"])
+
+
+def test_the_automatic_threshold_is_chosen_kept_and_used(tmp_path: Path) -> None:
+    tagger = Tagger("parabel", n_trees=1).fit(TEXTS, LABELS)
+    with pytest.raises(ModelError, match="no automatic threshold"):
+        tagger.suggest("an apple", threshold="auto")
+    for goal in ("micro", "macro", "example"):
+        chosen = tagger.optimize(TEXTS, LABELS, goal, by_frequency=goal == "macro")
+        assert chosen.goal == goal
+        assert 0 < chosen.f1 <= 100
+    tagger.save(tmp_path / "m")
+    loaded = Tagger.load(tmp_path / "m")
+    assert loaded.thresholds() == chosen
+    every = tagger.suggest(TEXTS, k=50)
+    kept = [[one for one in row if one[1] >= chosen.values[0]] for row in every]
+    assert loaded.suggest(TEXTS, threshold="auto") == kept
+    assert [len(row) for row in loaded.suggest(TEXTS, k=1, threshold="auto")] == [min(len(row), 1) for row in kept]
+
+
+def test_labels_that_the_model_does_not_have_are_named() -> None:
+    tagger = Tagger("popular").fit(TEXTS, LABELS)
+    with pytest.raises(DataError, match="0 of 2 labels are known to this model"):
+        tagger.evaluate(["an apple"], [["x", "y"]])

@@ -1,0 +1,106 @@
+"""The model card of a saved tagger: a README.md that says what the model is, where it comes from and what it is for."""
+
+from __future__ import annotations
+
+import platform
+import zlib
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail._version import __version__
+from longtail.models.parts import rankers_within
+
+if TYPE_CHECKING:
+    from longtail.models.base import Ranker
+    from longtail.tagger import Tagger
+
+_LIBRARIES = ("numpy", "scipy", "numba")
+_KNOWN_ANYWAY = ("n_features_in_", "n_labels_", "why_")
+_METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
+
+
+def data_checksum(*matrices: csr_array | None) -> str:
+    """Return a checksum of the entries of matrices, as eight hexadecimal digits."""
+    crc = 0
+    for matrix in matrices:
+        if matrix is not None:
+            for array in (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data):
+                crc = zlib.crc32(np.ascontiguousarray(array).tobytes(), crc)
+    return f"{crc:08x}"
+
+
+def model_card(tagger: Tagger) -> str:
+    """Return the card as Markdown."""
+    ranker, notes = tagger.ranker_, tagger.notes_
+    training, data = notes.get("training", {}), notes.get("training_data", {})
+    name = training.get("data") or data.get("name") or "texts given in Python"
+    rare = int((np.asarray(tagger.label_counts_) == 1).sum())
+    versions = [f"{library} {metadata.version(library)}" for library in _LIBRARIES]
+    reads = "text" if tagger.vectorizer_ is not None else "features (a sparse matrix), not text"
+    facts = {
+        "Model": f"`{training.get('model') or ranker!r}`",
+        "Input": reads,
+        "Data": f"{_inline(name)}, checksum `{data['checksum']}`" if "checksum" in data else _inline(name),
+        "Training points": f"{tagger.n_points_:,}",
+        "Labels": f"{tagger.n_labels_:,}, of which {rare:,} have a single training point",
+        "Training time": f"{training['train_seconds']:.1f} s" if "train_seconds" in training else "not recorded",
+        "Saved": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "Versions": ", ".join([f"longtail {__version__}", *versions, f"Python {platform.python_version()}"]),
+    }
+    parts = [
+        f"# A longtail model: {ranker.kind}",
+        "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in facts.items())]),
+        "## Settings",
+        "\n".join(_settings(ranker)),
+    ]
+    parts += ["## Metrics on held-out training points", table] if (table := _metrics(ranker)) else []
+    parts += ["## Metrics", _metric_list(notes["metrics"])] if notes.get("metrics") else []
+    parts += [
+        "## Intended use",
+        "Suggest labels for points like those it was trained on, for a person to accept or to correct, or to rank and "
+        "filter. It can only suggest the labels above. Labels with few training points are less reliable, and scores "
+        "rest on how often labels were recorded in the training data, gaps included. Measure it on your own data "
+        "before it decides anything alone: `longtail evaluate` and `longtail report`.",
+        "Read it with `longtail.load(folder)`, or use it with `longtail predict folder --text …`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _settings(ranker: Ranker) -> list[str]:
+    """Return one line per ranker: its parameters, and what was chosen by the data."""
+    lines = []
+    for one in rankers_within(ranker):
+        learnt = {
+            name: value
+            for name, value in sorted(vars(one).items())
+            if name.endswith("_") and name not in _KNOWN_ANYWAY and isinstance(value, int | float | str)
+        }
+        chosen = ", ".join(f"`{name} = {value!r}`" for name, value in learnt.items())
+        lines.append(f"- `{one!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
+    why = getattr(ranker, "why_", "")
+    return [*lines, *([f"- {_inline(why)}"] if why else [])]
+
+
+def _metrics(ranker: Ranker) -> str:
+    """Return the held-out metrics of a blend and its members; empty if there are none."""
+    rows = [row for row in getattr(ranker, "report_", None) or [] if any(name in row for name in _METRICS)]
+    if not rows:
+        return ""
+    lines = ["| model | " + " | ".join(_METRICS) + " |", "|---|" + "---:|" * len(_METRICS)]
+    for row in rows:
+        cells = [f"{row[name]:.2f}" if name in row else "" for name in _METRICS]
+        lines.append(f"| {row['model']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _metric_list(metrics: dict[str, Any]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in metrics.items())
+
+
+def _inline(text: str) -> str:
+    """Return text that stays in its cell."""
+    return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
