@@ -1,0 +1,54 @@
+"""Contribution of frequent and rare labels to P@5 and PSP@5 of several models, as bars side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from longtail.report.figure import COLOURS, new_figure, percent_axis, plain_text, save_figure
+
+
+def draw_bin_bars(results: list[dict[str, Any]], title: str, path: Path) -> None:
+    """Draw one group of bars per frequency bin.
+
+    Parameters
+    ----------
+    results : list of dict
+        ``model`` and ``bins``, as :func:`longtail.metrics.frequency_bins` returns them for k = 5.
+    title : str
+        Heading of the picture.
+    path : Path
+        A .png, .svg or .pdf file.
+    """
+    figure = new_figure(12, 4.8)
+    figure.suptitle(plain_text(title, 120))
+    parts = [part for part in results[0]["bins"] if part["labels"]]
+    width = 0.8 / len(results)
+    for axes, metric in zip(figure.subplots(1, 2), ("P@5", "PSP@5"), strict=True):
+        for at, row in enumerate(results):
+            heights = [row["bins"][part["bin"] - 1][metric] for part in parts]
+            places = [place + (at - (len(results) - 1) / 2) * width for place in range(len(parts))]
+            axes.bar(places, heights, 0.92 * width, color=COLOURS[at % len(COLOURS)], label=plain_text(row["model"]))
+        axes.set_xticks(range(len(parts)), [bin_name(part) for part in parts], fontsize="small")
+        axes.set(xlabel="training points per label, frequent labels on the left", ylabel=f"contribution to {metric}")
+        percent_axis(axes.yaxis)
+        axes.grid(alpha=0.3, axis="y")
+        axes.set_axisbelow(True)
+    handles, names = axes.get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+    save_figure(figure, path)
+
+
+def bin_name(part: dict[str, Any]) -> str:
+    """Name a bin in two short lines: the frequencies of its labels, and their number."""
+    most, least = part["frequency_max"], part["frequency_min"]
+    frequencies = short_number(most) if most == least else f"{short_number(most)} – {short_number(least)}"
+    return f"{frequencies}\n{short_number(part['labels'])} label{'s' if part['labels'] != 1 else ''}"
+
+
+def short_number(value: int) -> str:
+    """Write a count in at most five characters: 812, 12.3k, 1.2M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return str(value)

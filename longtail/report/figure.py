@@ -1,0 +1,54 @@
+"""Matplotlib figures without windows and without pyplot's global state; the only file that imports matplotlib."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from longtail.errors import SettingsError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PICTURE_ENDINGS = (".png", ".svg", ".pdf")
+COLOURS = ("#1f77b4", "#d95f02", "#2a9d3f", "#c2185b", "#7b52ab", "#8c564b", "#17becf", "#7f7f7f")
+_DPI = 150
+
+
+def check_picture(path: Path) -> None:
+    """Refuse, before any work, a picture that could not be drawn or written."""
+    if path.suffix.lower() not in PICTURE_ENDINGS:
+        raise SettingsError(f"Cannot write a picture to {path}: use a name that ends in .png, .svg or .pdf.")
+    above = next((parent for parent in path.absolute().parents if parent.exists()), None)
+    if above is None or not above.is_dir() or not os.access(above, os.W_OK):
+        raise SettingsError(f"Cannot write a picture to {path}: {above} is not a folder that can be written to.")
+    new_figure(1, 1)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of this size in inches, or explain how to install matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SettingsError("Pictures need matplotlib. Install it with: pip install 'longtail[report]'") from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write the figure in the format of the file's ending; a half-written file never appears under that name."""
+    from longtail.store import atomic_file
+
+    with atomic_file(path) as fresh:
+        figure.savefig(fresh, dpi=_DPI, format=path.suffix.lower()[1:])
+
+
+def percent_axis(axis: Any) -> None:
+    """Label the ticks of an axis with percent signs."""
+    axis.set_major_formatter(lambda value, _: f"{value:.4g} %")
+
+
+def plain_text(text: str, longest: int = 40) -> str:
+    """Return a text that matplotlib draws as it is: shortened, and with dollar signs that do not start a formula."""
+    short = text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return short.replace("$", r"\$")

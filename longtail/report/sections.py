@@ -1,0 +1,395 @@
+"""The sections of a report: what is known about one or several models, as tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.report import analysis
+from longtail.report.bin_bars import bin_name
+from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
+from longtail.report.learning_curves import HELD_OUT_KEY, TRAIN_KEY, History, history_rows
+from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
+from longtail.report.trade_off import choose_view
+from longtail.report.weight_norms import grouped_means
+
+_EXAMPLES_SHOWN, _EXTREMES_SHOWN, _CONFUSIONS_SHOWN, _TEXT_SHOWN = 20, 10, 15, 400
+_DIFFERENCES_OF = {"P@1": (None, 1), "P@5": (None, 5), "PSP@1": ("weights", 1), "PSP@5": ("weights", 5)}
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """One model on the test points.
+
+    Attributes
+    ----------
+    name : str
+        Name in the report.
+    scores : csr_array, (N, L)
+        Best labels per point, from the highest to the lowest score.
+    row : dict
+        ``model``, the metrics, and the costs, as ``longtail evaluate --json`` prints them; ``tradeoff``, the curve
+        between P@k and PSP@k; ``bins``, as :func:`longtail.metrics.frequency_bins` returns them.
+    norms : array, (L,), or None
+        Norm of each label's weights, where the model has classifiers.
+    histories : dict
+        Training curves of the model and of the models in it.
+    remark : str
+        What the model says about its own choices.
+    """
+
+    name: str
+    scores: csr_array
+    row: dict[str, Any]
+    norms: np.ndarray | None = None
+    histories: dict[str, History] = field(default_factory=dict)
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """Test points, labels and models of a report.
+
+    Attributes
+    ----------
+    title : str
+        Name of the data.
+    Y : csr_array, (N, L)
+        True labels of the test points; every point has at least one.
+    label_names : sequence of str
+        Names of the labels.
+    counts : array, (L,)
+        Training points per label.
+    weights : array, (L,)
+        Inverse propensities.
+    texts : list of str, optional
+        Texts of the test points.
+    models : list of MeasuredModel
+        The first is the one that others are compared with.
+    """
+
+    title: str
+    Y: csr_array
+    label_names: Sequence[str]
+    counts: np.ndarray
+    weights: np.ndarray
+    texts: list[str] | None
+    models: list[MeasuredModel]
+
+    @cached_property
+    def rare(self) -> np.ndarray:
+        """Which labels are rare, (L,)."""
+        return analysis.rare_labels_mask(self.counts)
+
+    @property
+    def most_rare(self) -> int:
+        """Training points of the most frequent rare label."""
+        return int(self.counts[self.rare].max(initial=0))
+
+    def tag(self, label: int, kind: str = "plain", note: str = "") -> Tag:
+        """Return a label with its name and whether it is rare."""
+        return Tag(self.label_names[label], kind, bool(self.rare[label]), note)
+
+
+def build_sections(data: ReportData) -> list[Section]:
+    """Return all sections that the models have something to say in."""
+    makers = (
+        _summary_section,
+        _differences_section,
+        _trade_off_section,
+        _frequency_section,
+        _calibration_section,
+        _learning_curves_section,
+        _norms_section,
+        _labels_section,
+        _confusions_section,
+        _examples_section,
+    )
+    found = [make(data) for make in makers]
+    return [section for section in found if section is not None]
+
+
+def _summary_section(data: ReportData) -> Section:
+    rows: list[list[Cell]] = []
+    for name, meaning in (
+        ("P", "correct labels among the top k"),
+        ("nDCG", "the same, higher ranks count more"),
+        ("R", "share of a point's labels that is found"),
+        ("PSP", "precision, rare labels weigh more"),
+        ("B", "best mean of P and PSP by re-ranking"),
+        ("C", "coverage: share of all labels found at least once"),
+    ):
+        for k in (1, 5) if name not in ("nDCG", "R", "C") else (5,):
+            values = [model.row[f"{name}@{k}"] for model in data.models]
+            rows.append([f"{name}@{k}: {meaning}", *_best(values, 2, " %")])
+    errors = [analysis.expected_error(_reliability(data, model, 1)) for model in data.models]
+    rows.append(["ECE@1: distance of the first score from the share correct", *_best(errors, 2, " points", less=True)])
+    suggested = [len(np.unique(analysis.top_entries(model.scores, 5).indices)) for model in data.models]
+    rows.append(["different labels among the top 5 of all points", *(f"{n:,}" for n in suggested)])
+    for key, name, digits, unit in (
+        ("train_seconds", "training time", 1, " s"),
+        ("predict_ms_per_point", "prediction, per point in a batch", 3, " ms"),
+        ("model_mb", "size of the model", 1, " MB"),
+    ):
+        values = [model.row.get(key) for model in data.models]
+        rows.append([name, *_best(values, digits, unit, less=True)])
+    text = (
+        f"{data.Y.shape[0]:,} test points with labels, {data.Y.shape[1]:,} labels, "
+        f"{data.Y.nnz / max(data.Y.shape[0], 1):.1f} labels per point. "
+        f"The {int(data.rare.sum()):,} rarest labels (◆), which together have a fifth of all training labels, have "
+        f"{data.most_rare:,} training point{'s' if data.most_rare != 1 else ''} at most."
+    )
+    remarks: list[list[Cell]] = [[model.name, model.remark] for model in data.models if model.remark]
+    tables: list[Table | Chart] = [Table(["", *(model.name for model in data.models)], rows)]
+    if remarks:
+        tables.append(Table(["model", "how it was trained"], remarks, numeric=False))
+    return Section("Summary", text, tables)
+
+
+def _best(values: list[Any], digits: int, unit: str, less: bool = False) -> list[Cell]:
+    """Write numbers, the best of several in bold."""
+    known = [value for value in values if value is not None and not np.isnan(value)]
+    best = (min if less else max)(known) if len(known) > 1 else None
+    cells: list[Cell] = []
+    for value in values:
+        if value is None or np.isnan(value):
+            cells.append("–")
+        else:
+            shown = f"{value:,.{digits}f}{unit}"
+            cells.append(Strong(shown) if value == best else shown)
+    return cells
+
+
+def _differences_section(data: ReportData) -> Section | None:
+    if len(data.models) < 2:
+        return None
+    first, *others = data.models
+    rows: list[list[Cell]] = []
+    for metric, (weighted, k) in _DIFFERENCES_OF.items():
+        weights = data.weights if weighted else None
+        gains = [analysis.point_gains(data.Y, model.scores, weights, k) for model in data.models]
+        cells: list[Cell] = []
+        for other in gains[1:]:
+            mean, low, high = analysis.bootstrap_difference(other, gains[0])
+            shown = f"{mean:+.2f}  [{low:+.2f}, {high:+.2f}]"
+            cells.append(Strong(shown) if low > 0 or high < 0 else shown)
+        rows.append([metric, *cells])
+    text = (
+        f"Differences from {first.name} in percentage points, with 95 % bootstrap intervals over test points. "
+        "An interval without zero is in bold: the difference would be found again on other points of this kind."
+    )
+    heading = ["", *(f"{other.name} − {first.name}" for other in others)]
+    return Section("Differences between the models", text, [Table(heading, rows)])
+
+
+def _trade_off_section(data: ReportData) -> Section:
+    blocks: list[Table | Chart] = []
+    for k in (1, 5):
+        rows = [model.row | {"model": model.name} for model in data.models]
+        _, outside = choose_view(rows, k)
+        far = [row["model"] for row in outside]
+        series = [
+            Series(
+                row["model"] + (_far_away(row, k) if row["model"] in far else ""),
+                [] if row["model"] in far else [(point[f"P@{k}"], point[f"PSP@{k}"]) for point in row["tradeoff"]],
+                None if row["model"] in far else (row[f"P@{k}"], row[f"PSP@{k}"]),
+            )
+            for row in rows
+        ]
+        chart = line_chart(series, Axis(f"P@{k}", " %"), Axis(f"PSP@{k}", " %"))
+        blocks.append(Chart(chart, f"P@{k} against PSP@{k}. The star is the model's own ranking."))
+    table: list[list[Cell]] = []
+    for model in data.models:
+        for point in model.row["tradeoff"]:
+            knob = next(iter(point))
+            shown = [f"{point[f'{name}@{k}']:.2f} %" for k in (1, 5) for name in ("P", "PSP")]
+            table.append([model.name, f"{'β' if knob == 'beta' else knob} = {point[knob]:g}", *shown])
+    blocks.append(Table(["model", "along", "P@1", "PSP@1", "P@5", "PSP@5"], table, folded=True))
+    text = (
+        "Re-ranking trades accuracy on frequent labels (P) for accuracy on rare ones (PSP). Each dot is a re-ranking "
+        "by β, or by the model's own parameter tail, from 0 to 1. The higher and the further right a curve, the better."
+    )
+    return Section("Frequent against rare labels", text, blocks)
+
+
+def _far_away(row: dict[str, Any], k: int) -> str:
+    return f" (not in view: {row[f'P@{k}']:.1f} %, {row[f'PSP@{k}']:.1f} %)"
+
+
+def _frequency_section(data: ReportData) -> Section:
+    blocks: list[Table | Chart] = []
+    bins = [part for part in data.models[0].row["bins"] if part["labels"]]
+    for metric in ("P@5", "PSP@5"):
+        series = [
+            Series(model.name, [(at, model.row["bins"][part["bin"] - 1][metric]) for at, part in enumerate(bins)])
+            for model in data.models
+        ]
+        names = [bin_name(part) for part in bins]
+        chart = bar_chart(names, series, Axis("training points per label"), Axis(f"contribution to {metric}", " %"))
+        blocks.append(Chart(chart, f"Contribution to {metric}, frequent labels on the left."))
+    rows: list[list[Cell]] = [
+        [
+            f"{part['frequency_max']:,} – {part['frequency_min']:,}",
+            f"{part['labels']:,}",
+            *(f"{model.row['bins'][part['bin'] - 1][m]:.2f} %" for model in data.models for m in ("P@5", "PSP@5")),
+        ]
+        for part in bins
+    ]
+    heading = ["training points", "labels", *(f"{model.name}, {m}" for model in data.models for m in ("P@5", "PSP@5"))]
+    blocks.append(Table(heading, rows, folded=True))
+    text = (
+        "Labels are sorted by frequency and cut into five bins with the same number of training labels: the first bin "
+        "holds a few frequent labels, the last one most of the label space. The bars of a model add up to its metric."
+    )
+    return Section("Contribution by label frequency", text, blocks)
+
+
+def _reliability(data: ReportData, model: MeasuredModel, k: int, rare: bool = False) -> list[analysis.ReliabilityBin]:
+    top = analysis.top_entries(model.scores, k)
+    correct = analysis.correct_entries(data.Y, top)
+    wanted = data.rare[top.indices] if rare else np.ones(top.nnz, bool)
+    return analysis.reliability_bins(top.data[wanted].astype(float), correct[wanted].astype(float))
+
+
+def _calibration_section(data: ReportData) -> Section:
+    blocks: list[Table | Chart] = []
+    axes = Axis("score", " %", shown=(0.0, 100.0)), Axis("correct", " %", shown=(0.0, 100.0))
+    rows: list[list[Cell]] = []
+    for caption, k, rare in (
+        ("First suggestion of each point.", 1, False),
+        ("Rare labels among the top five.", 5, True),
+    ):
+        series = []
+        for model in data.models:
+            bins = _reliability(data, model, k, rare)
+            series.append(Series(model.name, [(100 * one.score, 100 * one.correct) for one in bins]))
+            error = analysis.expected_error(bins)
+            shown = "–" if np.isnan(error) else f"{error:.2f} points"
+            rows.append([f"{model.name}: {caption}", shown, f"{sum(one.n for one in bins):,}"])
+        blocks.append(Chart(line_chart(series, *axes, diagonal=True), caption))
+    blocks.append(Table(["", "expected calibration error", "suggestions"], rows))
+    text = (
+        "Of suggestions with a score of 30 %, 30 % should be correct: then a curve lies on the diagonal. Below it, the "
+        "model is overconfident; above it, underconfident. The error is the mean distance from the diagonal."
+    )
+    return Section("Are scores probabilities?", text, blocks)
+
+
+def _learning_curves_section(data: ReportData) -> Section | None:
+    blocks: list[Table | Chart] = []
+    for model in data.models:
+        for path, history in model.histories.items():
+            curves = [
+                Series(name, [(at + 1, entry[key]) for at, entry in enumerate(history) if key in entry])
+                for key, name in ((TRAIN_KEY, "training points"), (HELD_OUT_KEY, "held-out points"))
+            ]
+            name = f"{model.name} ({path})"
+            if any(one.points for one in curves):
+                chart = line_chart([one for one in curves if one.points], Axis("epoch"), Axis("P@1", " %"))
+                blocks.append(Chart(chart, name))
+            head, *rows = history_rows(history)
+            blocks.append(Table(head, [list(row) for row in rows], caption=name, folded=True))
+    if not blocks:
+        return None
+    text = (
+        "P@1 by epoch. The gap between training and held-out points shows how much a model overfits; the epoch with * "
+        "was kept."
+    )
+    return Section("Learning curves", text, blocks)
+
+
+def _norms_section(data: ReportData) -> Section | None:
+    order = np.argsort(-data.counts, kind="stable")
+    order = order[data.counts[order] > 0]
+    ranks = np.arange(1, len(order) + 1)
+    series = []
+    for model in data.models:
+        if model.norms is not None:
+            means = grouped_means(ranks, model.norms[order])
+            series.append(Series(model.name, [(float(rank), float(norm)) for rank, norm in means]))
+    if not any(one.points for one in series):
+        return None
+    chart = line_chart(series, Axis("labels, the most frequent first", log=True), Axis("norm of the weights", log=True))
+    text = (
+        "The norm of a label's weights, averaged over labels of similar frequency. Where it falls with the frequency, "
+        "rare labels are scored too low."
+    )
+    return Section("Norms of the classifiers", text, [Chart(chart, "Mean norm by rank of the label.")])
+
+
+def _labels_section(data: ReportData) -> Section:
+    blocks: list[Table | Chart] = []
+    for model in data.models:
+        for title, results in zip(
+            ("best", "worst"), analysis.best_and_worst(data.Y, model.scores, _EXTREMES_SHOWN), strict=True
+        ):
+            rows: list[list[Cell]] = [
+                [
+                    [data.tag(one.label)],
+                    f"{data.counts[one.label]:,}",
+                    f"{one.true:,}",
+                    f"{one.suggested:,}",
+                    f"{one.correct:,}",
+                    f"{one.f1:.1f} %",
+                ]
+                for one in results
+            ]
+            heading = ["label", "training points", "test points", "suggested", "correct", "F1@5"]
+            blocks.append(Table(heading, rows, caption=f"{model.name}: {title} labels"))
+    text = (
+        "Labels with at least five test points, by F1 in the top five. "
+        "Of equally bad labels the most frequent stand first."
+    )
+    return Section("Best and worst labels", text, blocks)
+
+
+def _confusions_section(data: ReportData) -> Section | None:
+    blocks: list[Table | Chart] = []
+    for model in data.models:
+        found = analysis.confusions(data.Y, model.scores, _CONFUSIONS_SHOWN)
+        rows: list[list[Cell]] = [
+            [[data.tag(missed)], [data.tag(instead)], f"{n:,}"] for missed, instead, n in found if n > 1
+        ]
+        if rows:
+            heading = ["correct label that was missed", "label suggested instead", "points"]
+            blocks.append(Table(heading, rows, caption=model.name, numeric=False))
+    if not blocks:
+        return None
+    text = (
+        "A point with m labels should have them at ranks 1 to m. Counted are the labels that stand there instead of a "
+        "correct one, five ranks at most."
+    )
+    return Section("Confusions", text, blocks)
+
+
+def _examples_section(data: ReportData) -> Section:
+    rows: list[list[Cell]] = []
+    for at in analysis.choose_examples(data.Y, data.rare, _EXAMPLES_SHOWN).tolist():
+        true = data.Y.indices[data.Y.indptr[at] : data.Y.indptr[at + 1]].tolist()
+        text = f"point {at}" if data.texts is None else _shortened(data.texts[at])
+        cells: list[Cell] = []
+        met: set[int] = set()
+        for model in data.models:
+            span = slice(model.scores.indptr[at], model.scores.indptr[at + 1])
+            best = zip(model.scores.indices[span][:5].tolist(), model.scores.data[span][:5].tolist(), strict=True)
+            tags = [(label, data.tag(label, "right" if label in true else "wrong", f"{s:.2f}")) for label, s in best]
+            met |= {label for label, _ in tags}
+            cells.append([tag for _, tag in tags])
+        truth = [data.tag(label, "plain" if label in met else "missed") for label in true[:_EXAMPLES_SHOWN]]
+        rows.append([text, truth, *cells])
+    heading = ["text", "correct labels", *(f"suggested by {model.name}" for model in data.models)]
+    text = (
+        "Test points chosen at random, half of them with a rare label. ✓ correct, ✗ not among the correct labels, "
+        "○ found by no model, ◆ rare."
+    )
+    return Section("Twenty examples", text, [Table(heading, rows, numeric=False)])
+
+
+def _shortened(text: str) -> str:
+    plain = " ".join(text.split())
+    return plain if len(plain) <= _TEXT_SHOWN else f"{plain[: _TEXT_SHOWN - 1]}…"

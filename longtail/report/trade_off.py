@@ -1,0 +1,135 @@
+"""P@k against PSP@k of several models, along the curve from frequent to rare labels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from longtail.report.figure import COLOURS, new_figure, percent_axis, plain_text, save_figure
+
+ResultRow = dict[str, Any]
+_STRETCH = 2.0  # a model that would stretch the axes more than this is named in a corner instead
+_LEAST_SPAN = 4.0  # percentage points
+_PADDING = 0.08
+
+
+class PlotWindow(NamedTuple):
+    """The part of the plane that a panel shows: bounds of P@k and PSP@k."""
+
+    left: float
+    right: float
+    low: float
+    high: float
+
+    def joined(self, other: PlotWindow) -> PlotWindow:
+        """Return the smallest view that shows both."""
+        return PlotWindow(
+            min(self.left, other.left),
+            max(self.right, other.right),
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
+
+    def stretches(self, other: PlotWindow) -> bool:
+        """Whether showing `other` as well would squeeze what this view shows."""
+        both = self.joined(other)
+        wide = both.right - both.left > _STRETCH * max(self.right - self.left, _LEAST_SPAN)
+        return wide or both.high - both.low > _STRETCH * max(self.high - self.low, _LEAST_SPAN)
+
+
+def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
+    """Draw one panel per k: each model's curve, and a star for its own ranking.
+
+    Parameters
+    ----------
+    results : list of dict
+        ``model``, ``P@k``, ``PSP@k`` and ``tradeoff``: dicts with ``beta`` or ``tail``, ``P@k`` and ``PSP@k``.
+    title : str
+        Heading of the picture.
+    path : Path
+        A .png, .svg or .pdf file.
+    """
+    figure = new_figure(12, 4.8)
+    figure.suptitle(plain_text(title, 120))
+    ks = [int(key[2:]) for key in results[0] if key.startswith("P@")]
+    for axes, k in zip(figure.subplots(1, len(ks), squeeze=False)[0], ks, strict=True):
+        view, outside = choose_view(results, k)
+        for colour, row in zip(_repeated(len(results)), results, strict=True):
+            curve = row["tradeoff"]
+            axes.plot(
+                [point[f"P@{k}"] for point in curve],
+                [point[f"PSP@{k}"] for point in curve],
+                marker="o",
+                markersize=4,
+                color=colour,
+            )
+            axes.plot(row[f"P@{k}"], row[f"PSP@{k}"], marker="*", markersize=15, color=colour, markeredgecolor="white")
+        width, height = view.right - view.left, view.high - view.low
+        axes.set_xlim(view.left - _PADDING * width, view.right + _PADDING * width)
+        axes.set_ylim(view.low - _PADDING * height, view.high + _PADDING * height)
+        if outside:
+            far = [
+                f"{plain_text(row['model'])}: P@{k} {row[f'P@{k}']:.1f} %, PSP@{k} {row[f'PSP@{k}']:.1f} %"
+                for row in outside
+            ]
+            axes.text(
+                0.03, 0.03, "\n".join(["not in view:", *far]), transform=axes.transAxes, fontsize="small", va="bottom"
+            )
+        axes.set(xlabel=f"P@{k}", ylabel=f"PSP@{k}")
+        for axis in (axes.xaxis, axes.yaxis):
+            percent_axis(axis)
+        axes.grid(alpha=0.3)
+    figure.legend(handles=_legend(results), loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+    save_figure(figure, path)
+
+
+def choose_view(results: list[ResultRow], k: int) -> tuple[PlotWindow, list[ResultRow]]:
+    """Choose the part of the plane to show, and the models that lie too far away to be shown without squeezing it."""
+    boxes = [(_box(row, k), row) for row in results]
+    view, _ = max(boxes, key=lambda pair: pair[1][f"P@{k}"] + pair[1][f"PSP@{k}"])
+    outside: list[ResultRow] = []
+    for box, row in sorted(boxes, key=lambda pair: _growth(view, pair[0])):
+        if view.stretches(box):
+            outside.append(row)
+        else:
+            view = view.joined(box)
+    if view.right - view.left < _LEAST_SPAN:
+        centre = (view.left + view.right) / 2
+        view = view._replace(left=centre - _LEAST_SPAN / 2, right=centre + _LEAST_SPAN / 2)
+    if view.high - view.low < _LEAST_SPAN:
+        centre = (view.low + view.high) / 2
+        view = view._replace(low=centre - _LEAST_SPAN / 2, high=centre + _LEAST_SPAN / 2)
+    return view, outside
+
+
+def _box(row: ResultRow, k: int) -> PlotWindow:
+    points = [*row["tradeoff"], row]
+    across, up = [point[f"P@{k}"] for point in points], [point[f"PSP@{k}"] for point in points]
+    return PlotWindow(min(across), max(across), min(up), max(up))
+
+
+def _growth(view: PlotWindow, box: PlotWindow) -> float:
+    """How far the view must grow to show a box."""
+    both = view.joined(box)
+    return (both.right - both.left) + (both.high - both.low) - (view.right - view.left) - (view.high - view.low)
+
+
+def _legend(results: list[ResultRow]) -> list[Any]:
+    from matplotlib.lines import Line2D
+
+    models = [
+        Line2D([], [], color=colour, marker="o", markersize=4, label=f"{plain_text(row['model'])} ({_knob(row)})")
+        for colour, row in zip(_repeated(len(results)), results, strict=True)
+    ]
+    star = Line2D([], [], color="black", linestyle="", marker="*", markersize=12, label="the model's own ranking")
+    dots = Line2D([], [], color="black", linestyle="", marker="o", markersize=4, label="β or tail = 0, ¼, ½, ¾, 1")
+    return [*models, star, dots]
+
+
+def _knob(row: ResultRow) -> str:
+    """Return what a model's curve follows: its own parameter `tail`, or β of the re-ranking curve."""
+    return "tail" if "tail" in row["tradeoff"][0] else "β"
+
+
+def _repeated(n: int) -> list[str]:
+    return [COLOURS[at % len(COLOURS)] for at in range(n)]

@@ -1,0 +1,184 @@
+"""The report: what it computes, and a page that is whole, self-contained and safe."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array, random_array
+
+from longtail.metrics import evaluate, inverse_propensity
+from longtail.report import analysis
+from longtail.report.blocks import Chart, Section, Strong, Table, Tag
+from longtail.report.html_report import html_page
+from longtail.report.markdown_report import markdown_page
+from longtail.report.sections import MeasuredModel, ReportData, build_sections
+from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
+
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)> `a` | b *c* [d](javascript:e) </style>"
+
+
+def ranked(rng: np.random.Generator, n: int, L: int, k: int) -> csr_array:
+    labels = np.argsort(rng.random((n, L)), axis=1)[:, :k]
+    scores = -np.sort(-rng.random((n, k)), axis=1)
+    return csr_array((scores.ravel(), labels.ravel(), np.arange(0, n * k + 1, k)), shape=(n, L))
+
+
+@pytest.fixture
+def data() -> ReportData:
+    from longtail.metrics import frequency_bins, full_report
+
+    rng = np.random.default_rng(0)
+    n, L = 60, 12
+    Y = csr_array(rng.random((n, L)) < 0.2, dtype=np.float32)
+    Y = Y[np.diff(Y.indptr) > 0]
+    counts = np.arange(L)[::-1] * 3 + 1
+    weights = inverse_propensity(counts=counts, n_points=500)
+    models = []
+    for name in (EVIL, "other"):
+        scores = ranked(rng, Y.shape[0], L, 8)
+        report = full_report(Y, scores, inv_propensity=weights)
+        row = report | {"model": name, "train_seconds": None, "predict_ms_per_point": 0.1, "model_mb": 1.0}
+        row["tradeoff"] = [point for point in report["frontier"] if point["beta"] >= 0]
+        row["bins"] = frequency_bins(Y, scores, analysis.labels_with_counts(counts), inv_propensity=weights)
+        history = [{"loss": 1.0, "train_P@1": 50.0 + i, "validation_P@1": 40.0 + i, "monitor": i} for i in range(3)]
+        norms = np.where(counts > 5, counts, np.nan)
+        models.append(MeasuredModel(name, scores, row, norms, {EVIL: history}, EVIL))
+    return ReportData(EVIL, Y, [f"{EVIL} {j}" for j in range(L)], counts, weights, [EVIL] * Y.shape[0], models)
+
+
+class Tags(HTMLParser):
+    """Collect the elements and attributes of a page."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self.attributes: set[str] = set()
+        self.text = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_text_cannot_inject_html(data: ReportData) -> None:
+    page = html_page(EVIL, EVIL, build_sections(data))
+    found = Tags(page)
+    assert not found.names & {"script", "img", "iframe", "object", "link", "base", "form"}
+    assert not [name for name in found.attributes if name.startswith("on") or name in ("src", "srcset", "action")]
+    assert EVIL in found.text
+    assert re.findall(r'href="([^"]*)"', page) == [f"#s{i}" for i in range(10)]
+
+
+def test_the_page_needs_nothing_else(data: ReportData) -> None:
+    page = html_page("a", "b", build_sections(data))
+    assert "http://" not in page.replace("javascript", "")
+    assert "https://" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+
+
+def test_every_section_is_there(data: ReportData) -> None:
+    titles = [section.title for section in build_sections(data)]
+    assert titles == [
+        "Summary",
+        "Differences between the models",
+        "Frequent against rare labels",
+        "Contribution by label frequency",
+        "Are scores probabilities?",
+        "Learning curves",
+        "Norms of the classifiers",
+        "Best and worst labels",
+        "Confusions",
+        "Twenty examples",
+    ]
+    examples = build_sections(data)[-1].blocks[0]
+    assert isinstance(examples, Table)
+    assert len(examples.rows) == 20
+
+
+def test_markdown_keeps_text_as_text(data: ReportData) -> None:
+    page = markdown_page(EVIL, "b", build_sections(data))
+    assert "<script" not in page.replace("\\<script", "")
+    assert all(line.count(" | ") >= 1 for line in page.splitlines() if line.startswith("| "))
+    assert markdown_page("t", "", [Section("s", "", [Table(["a", "b"], [["x|y", Strong("1")]])])]).endswith(
+        "| a | b |\n|---|---:|\n| x\\|y | **1** |\n"
+    )
+
+
+def test_gains_of_points_sum_to_the_metrics(data: ReportData) -> None:
+    Y, scores, w = data.Y, data.models[0].scores, data.weights
+    metrics = evaluate(Y, scores, inv_propensity=w)
+    for k in (1, 5):
+        plain, weighted = analysis.point_gains(Y, scores, None, k), analysis.point_gains(Y, scores, w, k)
+        assert 100 * plain.gained.sum() / plain.possible.sum() == pytest.approx(metrics[f"P@{k}"])
+        assert 100 * weighted.gained.sum() / weighted.possible.sum() == pytest.approx(metrics[f"PSP@{k}"])
+
+
+def test_bootstrap_intervals() -> None:
+    rng = np.random.default_rng(1)
+    ones = np.ones(2000)
+    worse = analysis.PointGains(rng.random(2000) < 0.4, ones)
+    better = analysis.PointGains(rng.random(2000) < 0.6, ones)
+    mean, low, high = analysis.bootstrap_difference(
+        analysis.PointGains(better.gained.astype(float), ones), analysis.PointGains(worse.gained.astype(float), ones)
+    )
+    assert 15 < low < mean < high < 25
+    spread = 100 * np.sqrt(0.48 / 2000) * 1.96
+    assert (high - low) / 2 == pytest.approx(spread, rel=0.15)
+    same = analysis.PointGains(ones, ones)
+    assert analysis.bootstrap_difference(same, same) == (0, 0, 0)
+
+
+def test_reliability() -> None:
+    rng = np.random.default_rng(2)
+    scores = rng.random(20_000)
+    right = (rng.random(20_000) < scores).astype(float)
+    assert analysis.expected_error(analysis.reliability_bins(scores, right)) < 2
+    assert analysis.expected_error(analysis.reliability_bins(np.full(10, 0.75), np.ones(10))) == pytest.approx(25)
+    assert analysis.expected_error(analysis.reliability_bins(np.array([1.0]), np.array([1.0]))) == 0
+    assert np.isnan(analysis.expected_error([]))
+
+
+def test_labels_and_confusions() -> None:
+    # Label 0 is always found; label 1 is always missed and label 2 suggested instead.
+    Y = csr_array(np.tile([[1.0, 1.0, 0.0, 0.0]], (6, 1)))
+    scores = csr_array((np.tile([0.9, 0.5], 6), np.tile([0, 2], 6), np.arange(0, 13, 2)), shape=(6, 4))
+    assert analysis.confusions(Y, scores, 5) == [(1, 2, 6)]
+    best, worst = analysis.best_and_worst(Y, scores, 1)
+    assert (best[0].label, best[0].f1, worst[0].label, worst[0].f1) == (0, 100, 1, 0)
+    counts = np.array([100, 3, 2, 1])
+    assert analysis.labels_with_counts(counts).sum(axis=0).tolist() == counts.tolist()
+
+
+def test_confusions_of_large_data_stay_sparse() -> None:
+    rng = np.random.default_rng(3)
+    Y = csr_array(random_array((3000, 50_000), density=1e-4, rng=rng, format="csr"))
+    scores = ranked(rng, 3000, 40, 5)
+    scores = csr_array((scores.data, scores.indices, scores.indptr), shape=Y.shape)
+    assert len(analysis.confusions(Y, scores, 7)) == 7
+
+
+@pytest.mark.parametrize("points", [[], [(1.0, 2.0)], [(0.0, 0.0), (1e-9, 1e9)], [(5.0, 5.0), (5.0, 5.0)]])
+@pytest.mark.parametrize("log", [False, True])
+def test_charts_of_hardly_any_points(points: list[tuple[float, float]], log: bool) -> None:
+    axes = Axis("x", log=log), Axis("y", " %", log=log)
+    for chart in (line_chart([Series(EVIL, points)], *axes), bar_chart([EVIL], [Series(EVIL, points[:1])], *axes)):
+        assert "nan" not in chart
+        assert Tags(chart).names <= {"svg", "line", "text", "polyline", "circle", "polygon", "rect"}
+
+
+def test_rare_labels_and_missed_ones_are_marked_without_colour() -> None:
+    tags = [Tag("a", "right", True, "0.9"), Tag("b", "wrong"), Tag("c", "missed")]
+    section = Section("s", "", [Table(["x", "y"], [["t", tags]], numeric=False), Chart("<svg></svg>", "c")])
+    page = html_page("t", "", [section])
+    assert "✓ a ◆" in page
+    assert "✗ b" in page
+    assert "○ c" in page
+    assert "✓ a ◆ (0.9)<br>✗ b<br>○ c" in markdown_page("t", "", [section])
