@@ -1,0 +1,159 @@
+"""Prediction for several requests in one call.
+
+While one batch is computed, the requests that arrive wait; the next batch takes all of them. Under load this spreads
+the fixed cost of a call over many texts, and without load a request is computed at once: nothing waits for a batch to
+fill. A row of a batch has the same scores as the row alone, so clients cannot tell the difference.
+
+Large requests have a thread of their own and are cut into parts, so that one text never waits for thousands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from longtail.serve.deadlines import Deadlines
+from longtail.serve.library import ServedModel
+from longtail.serve.problems import Problem, unavailable
+
+AnswerRows = list[list[dict[str, Any]]]
+Outcome = TypeVar("Outcome")
+
+_SMALL = 48  # texts per request, and per batch of small requests: computed by one thread in some milliseconds
+_THREADS = 2  # for small requests: more would make batches smaller, and a batch of 32 costs a third per text of one
+_PART = 512  # texts per part of a large request: enough for all cores
+
+
+@dataclass(eq=False)
+class _Request:
+    model: ServedModel
+    texts: list[str]
+    k: int
+    answer: asyncio.Future[AnswerRows]
+
+
+class Batcher:
+    """Computes predictions outside the event loop.
+
+    Parameters
+    ----------
+    max_seconds : float
+        Longest time that a request may wait and be computed.
+    max_waiting : int
+        Most texts that may wait; further requests are refused.
+    """
+
+    def __init__(self, max_seconds: float, max_waiting: int) -> None:
+        self.max_seconds, self.max_waiting = max_seconds, max_waiting
+        self._deadlines = Deadlines(max_seconds)
+        self._small = ThreadPoolExecutor(_THREADS, thread_name_prefix="longtail-small")
+        self._large = ThreadPoolExecutor(1, thread_name_prefix="longtail-large")
+        self._queue: deque[_Request] = deque()
+        self._waiting = 0
+        self._idle = _THREADS
+
+    async def predict(self, model: ServedModel, texts: list[str], k: int) -> AnswerRows:
+        """Return the best `k` labels of each text.
+
+        Raises
+        ------
+        Problem
+            Status 503 where the service is overloaded or the answer takes too long.
+        """
+        k = min(k, model.n_labels)
+        self._admit(len(texts))
+        try:
+            with self._deadlines.limit():
+                if len(texts) <= _SMALL:
+                    return await self._batched(model, texts, k)
+                rows: AnswerRows = []
+                for start in range(0, len(texts), _PART):
+                    rows += await self._in_thread(model.predict, texts[start : start + _PART], k)
+                return rows
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            self._waiting -= len(texts)
+
+    async def run(self, work: Callable[..., Outcome], *args: Any, n_texts: int = 1) -> Outcome:
+        """Run other work that predicts, in the thread of large requests."""
+        self._admit(n_texts)
+        try:
+            with self._deadlines.limit():
+                return await self._in_thread(work, *args)
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            self._waiting -= n_texts
+
+    def close(self) -> None:
+        """End the threads; work that has not begun is dropped."""
+        self._small.shutdown(wait=False, cancel_futures=True)
+        self._large.shutdown(wait=False, cancel_futures=True)
+
+    def _admit(self, n_texts: int) -> None:
+        if self._waiting and self._waiting + n_texts > self.max_waiting:
+            raise unavailable(f"{self._waiting:,} texts are waiting already. Send fewer at a time.")
+        self._waiting += n_texts
+
+    def _too_slow(self) -> Problem:
+        return unavailable(f"The answer took longer than {self.max_seconds:g} seconds. Send fewer or shorter texts.")
+
+    async def _in_thread(self, work: Callable[..., Outcome], *args: Any) -> Outcome:
+        return await asyncio.get_running_loop().run_in_executor(self._large, work, *args)
+
+    def _batched(self, model: ServedModel, texts: list[str], k: int) -> asyncio.Future[AnswerRows]:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[AnswerRows] = loop.create_future()
+        self._queue.append(_Request(model, texts, k, answer))
+        if self._idle:
+            self._idle -= 1
+            loop.call_soon(self._next_batch, loop)  # after the requests that the loop has read already
+        return answer
+
+    def _next_batch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the next batch: the first waiting request and those that ask the same model for as many labels."""
+        batch: list[_Request] = []
+        others: deque[_Request] = deque()
+        n_texts = 0
+        while self._queue and n_texts < _SMALL:
+            request = self._queue.popleft()
+            if request.answer.done():  # its client has gone or has waited too long
+                continue
+            if batch and (request.model is not batch[0].model or request.k != batch[0].k):
+                others.append(request)
+                continue
+            batch.append(request)
+            n_texts += len(request.texts)
+        self._queue.extendleft(reversed(others))
+        if not batch:
+            self._idle += 1
+            return
+        self._small.submit(self._compute, loop, batch)
+
+    def _compute(self, loop: asyncio.AbstractEventLoop, batch: list[_Request]) -> None:
+        texts = batch[0].texts if len(batch) == 1 else [text for request in batch for text in request.texts]
+        rows: AnswerRows = []
+        error: Exception | None = None
+        try:
+            rows = batch[0].model.predict(texts, batch[0].k)
+        except Exception as raised:
+            error = raised
+        loop.call_soon_threadsafe(self._deliver, loop, batch, rows, error)
+
+    def _deliver(
+        self, loop: asyncio.AbstractEventLoop, batch: list[_Request], rows: AnswerRows, error: Exception | None
+    ) -> None:
+        at = 0
+        for request in batch:
+            if not request.answer.done():
+                if error is not None:
+                    request.answer.set_exception(error)
+                else:
+                    request.answer.set_result(rows[at : at + len(request.texts)])
+            at += len(request.texts)
+        self._next_batch(loop)

@@ -1,0 +1,208 @@
+"""Learning from feedback: models that have ``partial_fit`` are trained further on the corrections of their log.
+
+The log is the truth. A model notes which corrections it has learnt (``notes_["feedback"]``); it is trained on the
+later ones and its folder is replaced as a whole, so that a process killed at any moment leaves either the old model or
+the new one, and no correction is learnt twice or forgotten. A model that was trained afresh and does not know the log
+learns all of it.
+
+The service learns in a child process of low priority, so that training neither slows down requests nor can crash the
+service.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail import registry
+from longtail.errors import ModelError
+from longtail.serve.feedback import Feedback, FeedbackLog
+from longtail.serve.logs import log
+from longtail.tagger import Tagger
+
+_POLL_SECONDS = 2.0
+_PAUSE_AFTER_ERROR = 60.0
+_NICENESS = 10
+_UNABLE = 3  # exit code of a child process whose model cannot be trained further
+
+
+class UnableToLearn(ModelError):
+    """The model cannot be trained further."""
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What a model learnt from its log.
+
+    Parameters
+    ----------
+    corrections : int
+        Corrections that were new to the model.
+    points : int
+        Those with at least one right label that the model has; it was trained on them.
+    unknown_labels : tuple of str
+        Labels that the model does not have. They are used by the next training from scratch.
+    """
+
+    corrections: int
+    points: int
+    unknown_labels: tuple[str, ...] = ()
+
+
+def can_learn(tagger: Tagger) -> bool:
+    """Whether a model can be trained further."""
+    return hasattr(tagger.ranker_, "partial_fit")
+
+
+def label_numbers(tagger: Tagger) -> dict[str, int]:
+    """Return the number of each label by its name and by its identifier; a name wins over another's identifier."""
+    numbers = {identifier: i for i, identifier in enumerate(tagger.label_ids_ or ())}
+    return numbers | {name: i for i, name in enumerate(tagger.label_names_)}
+
+
+def learn_from_log(folder: str | os.PathLike[str], feedback: FeedbackLog) -> Learnt:
+    """Train a model folder on the corrections that it has not learnt yet, and replace the folder.
+
+    Parameters
+    ----------
+    folder : path-like
+        A model folder with texts, whose ranker has ``partial_fit``.
+    feedback : FeedbackLog
+        Its log.
+    """
+    with _alone(feedback.path):
+        tagger: Any = registry.load(folder, mmap=False)
+        if not isinstance(tagger, Tagger) or not can_learn(tagger):
+            raise UnableToLearn(
+                f"{os.fspath(folder)}: this model cannot be trained further. Its feedback is kept in {feedback.path} "
+                "for the next training."
+            )
+        entries = list(feedback.after(learnt_until(tagger, feedback)))
+        if not entries:
+            return Learnt(0, 0)
+        texts, rows, unknown = _training_points(tagger, entries)
+        if texts:
+            ends = np.cumsum([0, *map(len, rows)])
+            labels = np.concatenate([np.asarray(row, np.int32) for row in rows])
+            shape = len(texts), len(tagger.label_names_)
+            Y = csr_array((np.ones(len(labels), np.float32), labels, ends), shape=shape)
+            ranker: Any = tagger.ranker_
+            ranker.partial_fit(tagger.features(texts), Y)
+            tagger.label_counts_ = tagger.label_counts_ + np.bincount(labels, minlength=shape[1]).astype(np.int32)
+            tagger.n_points_ += len(texts)
+        tagger.notes_ = {**tagger.notes_, "feedback": {"log": feedback.identity(), "seq": entries[-1].seq}}
+        tagger.save(folder)
+        return Learnt(len(entries), len(texts), tuple(unknown))
+
+
+def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:
+    """Return the number of the last correction of a log that a model has learnt; 0 for none."""
+    note = tagger.notes_.get("feedback") or {}
+    return int(note["seq"]) if note.get("log") == feedback.identity() else 0
+
+
+def _training_points(tagger: Tagger, entries: list[Feedback]) -> tuple[list[str], list[list[int]], list[str]]:
+    numbers = label_numbers(tagger)
+    texts, rows = [], []
+    unknown: dict[str, None] = {}
+    for entry in entries:
+        row = sorted({numbers[label] for label in entry.labels if label in numbers})
+        unknown |= {label: None for label in entry.labels if label not in numbers}
+        if row:
+            texts.append(entry.correction["text"])
+            rows.append(row)
+    return texts, rows, list(unknown)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process learns from the same log."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows, where nothing but this process is expected to learn
+        yield
+        return
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+class BackgroundLearner:
+    """A thread that starts a child process to learn whenever a log holds new corrections.
+
+    Parameters
+    ----------
+    models : dict of str to (folder, FeedbackLog)
+        Folder and log of each model, by name.
+    """
+
+    def __init__(self, models: dict[str, tuple[Path, FeedbackLog]]) -> None:
+        self.models = models
+        self._tried: dict[str, int] = {}
+        self._not_before: dict[str, float] = {}
+        self._child: subprocess.Popen[bytes] | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="longtail-learner", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch the logs."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; a child process that is learning is ended too and will start again with the next service."""
+        self._stopped.set()
+        child = self._child
+        if child is not None and child.poll() is None:
+            child.terminate()
+        if self._thread.is_alive():
+            self._thread.join(timeout=30)
+
+    def _run(self) -> None:
+        while not self._stopped.wait(_POLL_SECONDS):
+            for name, (folder, feedback) in self.models.items():
+                last = feedback.last()
+                if last > self._tried.get(name, 0) and time.monotonic() >= self._not_before.get(name, 0.0):
+                    self._learn(name, folder, feedback, last)
+                if self._stopped.is_set():
+                    return
+
+    def _learn(self, name: str, folder: Path, feedback: FeedbackLog, last: int) -> None:
+        command = [sys.executable, "-m", "longtail.serve.learning", str(folder), str(feedback.path)]
+        self._child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        _, errors = self._child.communicate()
+        code = self._child.returncode
+        if code == 0:
+            self._tried[name] = last
+            log.info("feedback learnt", extra={"facts": {"model": name, "last": last}})
+        elif code == _UNABLE:
+            self._tried[name] = last  # the log is kept for the next training
+        elif not self._stopped.is_set():
+            self._not_before[name] = time.monotonic() + _PAUSE_AFTER_ERROR
+            reason = errors.decode(errors="replace").strip().rpartition("\n")[2][:500]
+            log.error("feedback not learnt", extra={"facts": {"model": name, "code": code, "reason": reason}})
+
+
+def _learn_as_child() -> None:
+    """Learn from a log in this process: ``python -m longtail.serve.learning FOLDER LOG``."""
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
+    folder, path = sys.argv[1:]
+    try:
+        learn_from_log(folder, FeedbackLog(path))
+    except UnableToLearn:
+        sys.exit(_UNABLE)
+
+
+if __name__ == "__main__":
+    _learn_as_child()

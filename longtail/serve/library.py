@@ -1,0 +1,293 @@
+"""The models of a service: loaded, warmed up, and replaced when their folders change.
+
+A folder counts as changed when ``model.json`` is another file than before (inode, time or size). The new model is
+loaded and warmed up while the old one answers, then one reference is exchanged: requests that have begun finish with
+the old model, later ones get the new one, and none fails. A new folder that cannot be loaded is reported and ignored.
+
+Replace a folder by renaming, as ``longtail train`` and ``save`` do. Weights are memory-mapped, so overwriting the
+arrays of a served folder in place would change them, or cut them short, under the running service.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import zlib
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longtail import registry
+from longtail.errors import LongtailError, ModelError
+from longtail.metrics.bins import equal_volume
+from longtail.serve.learning import can_learn, label_numbers
+from longtail.serve.logs import log
+from longtail.serve.problems import Problem, unavailable
+from longtail.tagger import Tagger
+
+GROUPS = ("head", "middle", "tail")
+_CACHED_LABELS = 100_000  # descriptions of labels kept as dicts: about 30 MB
+_WARM_BATCH = 130  # texts: enough for the kernels to take the way of a large batch
+_ATTEMPTS = 3
+
+
+@dataclass(eq=False)
+class ServedModel:
+    """One loaded model. It is never changed: a new version of its folder becomes a new object.
+
+    Parameters
+    ----------
+    name : str
+        What clients call it.
+    folder : Path
+        Where it was loaded from.
+    tagger : Tagger
+        The model.
+    version : str
+        Checksum that changes with every training; see :func:`folder_version`.
+    """
+
+    name: str
+    folder: Path
+    tagger: Tagger
+    version: str
+    modified: str = ""
+    groups: np.ndarray = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
+    _labels: dict[int, dict[str, Any]] = field(default_factory=dict, repr=False)
+    _numbers: dict[str, int] | None = field(default=None, repr=False)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the model can be trained further with ``partial_fit``."""
+        return can_learn(self.tagger)
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        return len(self.tagger.label_names_)
+
+    def predict(self, texts: list[str], k: int) -> list[list[dict[str, Any]]]:
+        """Return the best labels of each text, described as clients see them."""
+        scores = self.tagger.predict(texts, k)
+        labels, ends = scores.indices.tolist(), scores.indptr.tolist()
+        probabilities = np.round(scores.data.astype(np.float64), 6).tolist()
+        described = [
+            {**self.label(label), "probability": probability}
+            for label, probability in zip(labels, probabilities, strict=True)
+        ]
+        return [described[start:end] for start, end in pairwise(ends)]
+
+    def explain(self, text: str, k: int, max_words: int, labels: list[int] | None = None) -> dict[str, Any]:
+        """Return the words that changed the probability of the best labels, or of given labels, as clients see them."""
+        found = self.tagger.explain(text, labels, k, max_words=max_words, exact=False)
+        return {
+            "labels": [
+                {
+                    **self.label(one.number),
+                    "probability": round(one.score, 6),
+                    "words": [
+                        {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans} for word in one.words
+                    ],
+                }
+                for one in found
+            ],
+            "words_tried": found.words_tried,
+            "words_left_out": found.words_left_out,
+        }
+
+    def label(self, number: int) -> dict[str, Any]:
+        """Describe a label: its name, identifier, training points and frequency group."""
+        known = self._labels.get(number)
+        if known is None:
+            ids = self.tagger.label_ids_
+            known = {
+                "label": self.tagger.label_names_[number],
+                "id": None if ids is None else ids[number],
+                "count": int(self.tagger.label_counts_[number]),
+                "group": GROUPS[self.groups[number]],
+            }
+            if len(self._labels) >= _CACHED_LABELS:
+                self._labels.clear()
+            self._labels[number] = known
+        return known
+
+    async def numbers(self) -> dict[str, int]:
+        """Return the number of each label by its name and by its identifier.
+
+        The table is built when it is first wanted, in a thread: a million labels take a second.
+        """
+        if self._numbers is None:
+            self._numbers = await asyncio.to_thread(label_numbers, self.tagger)
+        return self._numbers
+
+    def facts(self) -> dict[str, Any]:
+        """Describe the model for ``GET /models``."""
+        return {
+            "name": self.name,
+            "version": self.version,
+            "modified": self.modified,
+            "kind": self.tagger.ranker_.kind,
+            "n_labels": self.n_labels,
+            "n_points": int(self.tagger.n_points_),
+            "has_label_ids": self.tagger.label_ids_ is not None,
+            "learns": self.learns,
+        }
+
+    def warm_up(self) -> None:
+        """Run every kernel that a request may need, so that the first request waits for no compiler."""
+        names = self.tagger.label_names_
+        texts = [names[i % len(names)] for i in range(_WARM_BATCH)]
+        self.predict(texts[:1], 5)
+        self.predict(texts[:8], 5)
+        self.predict(texts, 5)
+
+
+def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedModel:
+    """Load a model folder and warm it up; with a key file, only if it was signed with that key.
+
+    Raises
+    ------
+    ModelError
+        Where the folder is damaged or holds a model that does not read text.
+    """
+    folder = Path(folder)
+    for _ in range(_ATTEMPTS):
+        before = folder_stamp(folder)
+        version = folder_version(folder)
+        tagger = registry.load(folder, verify_key=key)
+        if folder_stamp(folder) == before:
+            break
+    if not isinstance(tagger, Tagger) or tagger.vectorizer_ is None:
+        raise ModelError(
+            f"{folder}: the model was trained on features, not on text, so it cannot be served. "
+            "Train it on data with texts."
+        )
+    by_frequency, ends = equal_volume(np.asarray(tagger.label_counts_, np.int64), len(GROUPS))
+    groups = np.empty(len(by_frequency), np.uint8)
+    groups[by_frequency] = np.repeat(np.arange(len(GROUPS), dtype=np.uint8), np.diff([0, *ends]))
+    modified = datetime.fromtimestamp((folder / "model.json").stat().st_mtime, UTC).isoformat(timespec="seconds")
+    model = ServedModel(name, folder, tagger, version, modified, groups)
+    model.warm_up()
+    return model
+
+
+def folder_stamp(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever a model folder is replaced; None while there is no model."""
+    try:
+        found = (folder / "model.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def folder_version(folder: Path) -> str:
+    """Return a checksum of every ``model.json`` of a model and its parts; these hold the checksums of all arrays."""
+    checksum = 0
+    try:
+        for path in [folder / "model.json", *sorted(folder.glob("*/**/model.json"))]:
+            checksum = zlib.crc32(path.read_bytes(), checksum)
+    except OSError as error:
+        raise ModelError(
+            f"{error.filename}: cannot be read ({error.strerror}). Give a folder made by train or save."
+        ) from error
+    return f"{checksum:08x}"
+
+
+class ModelLibrary:
+    """The models of one process, by name; a thread of its own keeps them as new as their folders.
+
+    Parameters
+    ----------
+    folders : dict of str to str
+        Folder of each model by its name; the first is the default.
+    poll_seconds : float
+        Time between two looks at the folders.
+    key : str, optional
+        Key file; folders that were not signed with it are refused.
+    """
+
+    def __init__(self, folders: dict[str, str], poll_seconds: float = 1.0, key: str | None = None) -> None:
+        self.folders = {name: Path(folder) for name, folder in folders.items()}
+        self.poll_seconds, self.key = poll_seconds, key
+        self.default = next(iter(folders))
+        self.error: LongtailError | None = None
+        self.reloads = 0
+        self._models: dict[str, ServedModel] = {}
+        self._stamps: dict[str, tuple[int, int, int] | None] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="longtail-models", daemon=True)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model is loaded and warm."""
+        return len(self._models) == len(self.folders)
+
+    def start(self) -> None:
+        """Begin to load the models, and to watch their folders from then on."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the watching thread."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def get(self, name: str | None = None) -> ServedModel:
+        """Return a model by its name, the default one without a name."""
+        name = self.default if name is None else name
+        if name not in self.folders:
+            raise Problem(404, f"No model is called {name[:100]!r}. Models: {', '.join(self.folders)}.")
+        try:
+            return self._models[name]
+        except KeyError:
+            raise unavailable(f"The model {name!r} is still being loaded. Try again in a second.") from None
+
+    def all(self) -> list[ServedModel]:
+        """Return the models that are loaded, the default one first."""
+        return [self._models[name] for name in self.folders if name in self._models]
+
+    def load(self) -> None:
+        """Load every model, or raise the error of the first that cannot be loaded."""
+        for name in self.folders:
+            self._load(name)
+
+    def refresh(self) -> None:
+        """Replace the models whose folders have changed; a folder that cannot be loaded leaves the old model."""
+        for name, folder in self.folders.items():
+            stamp = folder_stamp(folder)
+            if stamp is None or stamp == self._stamps.get(name):
+                continue
+            try:
+                self._load(name)
+                self.reloads += 1
+            except Exception as error:  # whatever is wrong with a folder, the old model still answers
+                self._stamps[name] = stamp
+                reason = str(error) if isinstance(error, LongtailError | OSError) else type(error).__name__
+                log.error("model not replaced", extra={"facts": {"model": name, "reason": reason}})
+
+    def _load(self, name: str) -> None:
+        folder, start = self.folders[name], time.perf_counter()
+        stamp = folder_stamp(folder)
+        model = load_model(name, folder, self.key)
+        self._models[name], self._stamps[name] = model, stamp
+        facts = {"model": name, "version": model.version, "seconds": round(time.perf_counter() - start, 3)}
+        log.info("model loaded", extra={"facts": facts})
+
+    def _run(self) -> None:
+        try:
+            self.load()
+        except LongtailError as error:
+            self.error = error
+            log.error("model not loaded", extra={"facts": {"reason": str(error)}})
+            return
+        except Exception as error:
+            self.error = ModelError(f"A model cannot be loaded: {type(error).__name__}: {error}")
+            log.exception("model not loaded")
+            return
+        while not self._stopped.wait(self.poll_seconds):
+            self.refresh()

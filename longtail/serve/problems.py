@@ -1,0 +1,64 @@
+"""Errors as HTTP answers: problem documents (RFC 9457), the same for our API and for Annif's."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+
+PROBLEM_TYPE = "application/problem+json"
+
+
+class Problem(Exception):
+    """An error that the client is told about.
+
+    Parameters
+    ----------
+    status : int
+        HTTP status.
+    detail : str
+        What is wrong and what to do, in whole sentences. It never holds the text of a request.
+    headers : dict, optional
+        Headers to send with the answer.
+    """
+
+    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers = status, detail, headers or {}
+
+    def body(self) -> bytes:
+        """Return the problem document."""
+        return orjson.dumps(self.document())
+
+    def document(self) -> dict[str, Any]:
+        """Return the problem as a dict."""
+        title = HTTPStatus(self.status).phrase
+        return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
+
+
+def unavailable(detail: str, seconds: int = 1) -> Problem:
+    """Return the error for a service that cannot answer now but may soon."""
+    return Problem(503, detail, {"Retry-After": str(seconds)})
+
+
+def add_problem_handlers(api: FastAPI) -> None:
+    """Answer every error of an application with a problem document."""
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Problem)
+        return Response(error.body(), error.status, error.headers, PROBLEM_TYPE)
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        details = {
+            404: "There is nothing at this path. GET /openapi.json lists what there is.",
+            405: "This path does not take this method.",
+        }
+        headers = dict(error.headers or {})
+        return await on_problem(request, Problem(error.status_code, details.get(error.status_code, ""), headers))
+
+    api.add_exception_handler(Problem, on_problem)
+    api.add_exception_handler(HTTPException, on_http_error)

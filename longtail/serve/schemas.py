@@ -1,0 +1,325 @@
+"""The shapes of requests and answers: checked on arrival, and the source of both OpenAPI documents."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+import orjson
+import pydantic
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, create_model
+
+from longtail.serve.problems import PROBLEM_TYPE, Problem
+from longtail.serve.settings import ServiceSettings
+
+Shape = TypeVar("Shape")
+
+Text = Annotated[str, StringConstraints(min_length=1)]
+
+
+def _whole(value: Any) -> Any:
+    """Read 5.0 as 5: JSON has only one kind of number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WholeNumber = Annotated[int, BeforeValidator(_whole)]
+LabelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+_ONE_TEXT = "a web browser for the console"
+_LEFT_OUT: Any = None  # the default of a field that may be left out but not be null
+_MOST_SHOWN = 3  # errors named in one answer
+
+
+class _Strict(BaseModel):
+    """A request: unknown fields and wrong types are errors, so that a typing mistake is found at once."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+# Answers ---------------------------------------------------------------------------------------------------------
+
+
+class ProblemDocument(BaseModel):
+    """An error, as RFC 9457 describes it."""
+
+    type: str = "about:blank"
+    title: str = Field(examples=["Not Found"])
+    status: int = Field(examples=[404])
+    detail: str = Field(examples=["No model is called 'x'. Models: model."])
+
+
+class SuggestedLabel(BaseModel):
+    """One suggested label."""
+
+    label: str = Field(description="Name of the label.", examples=["libncurses6"])
+    id: str | None = Field(description="Identifier of the label, such as a URI, where the model has them.")
+    count: int = Field(description="Training points of the label.", examples=[412])
+    group: Literal["head", "middle", "tail"] = Field(
+        description="Frequency group. Each group has about a third of all (training point, label) pairs."
+    )
+    probability: float = Field(description="Probability that the label is right.", ge=0, le=1, examples=[0.83])
+
+
+class SuggestAnswer(BaseModel):
+    """Suggestions for each text, in the order of the request."""
+
+    model: str
+    version: str = Field(description="Changes whenever the model is trained again.")
+    results: list[list[SuggestedLabel]]
+
+
+class WordEffect(BaseModel):
+    """What one word adds to the probability of a label."""
+
+    word: str
+    effect: float = Field(description="Probability with the word minus probability without it.")
+    spans: list[tuple[int, int]] = Field(description="Start and end of each occurrence, in Unicode characters.")
+
+
+class ExplainedLabel(SuggestedLabel):
+    """One label and the words that changed its probability."""
+
+    words: list[WordEffect] = Field(description="The words with the largest effect first.")
+
+
+class ExplainAnswer(BaseModel):
+    """The words of a text that mattered for its labels."""
+
+    model: str
+    version: str
+    labels: list[ExplainedLabel]
+    words_tried: int = Field(description="Different words that were left out one by one.")
+    words_left_out: int = Field(description="Different words of a long text that were not tried.")
+
+
+class LearnAnswer(BaseModel):
+    """What happened to the corrections."""
+
+    model: str
+    accepted: int = Field(description="Corrections stored by this request.")
+    duplicates: int = Field(description="Corrections whose id was stored before; they are not stored again.")
+    ids: list[str] = Field(description="Id of each correction, in the order of the request.")
+    unknown_labels: list[str] = Field(description="Labels that the model does not have. They are stored all the same.")
+    learning: Literal["background", "next training"] = Field(
+        description="Whether this model learns in the background or when it is trained the next time."
+    )
+
+
+class ModelFacts(BaseModel):
+    """One model of the service."""
+
+    name: str
+    version: str
+    modified: str = Field(description="When the model folder was written, in UTC.")
+    kind: str = Field(description="Registered name of the algorithm.", examples=["bonsai"])
+    n_labels: int
+    n_points: int = Field(description="Points that the model was trained on.")
+    has_label_ids: bool
+    learns: bool = Field(description="Whether the model can learn from feedback without being trained from scratch.")
+
+
+class ModelsAnswer(BaseModel):
+    """All models of the service."""
+
+    default: str = Field(description="Name of the model that is used where a request names none.")
+    models: list[ModelFacts]
+    max_k: int
+    max_batch: int
+    max_body: int
+
+
+class Health(BaseModel):
+    """State of the service."""
+
+    status: Literal["ok", "loading"]
+
+
+# Requests --------------------------------------------------------------------------------------------------------
+
+
+class Correction(_Strict):
+    """One text with the labels that a person gave it, or with single labels judged right or wrong."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        json_schema_extra={"anyOf": [{"required": [name]} for name in ("labels", "right", "wrong")]},
+    )
+
+    text: Text = Field(examples=[_ONE_TEXT])
+    labels: list[LabelName] = Field(
+        default=_LEFT_OUT,
+        max_length=1000,
+        description="All right labels, by name or identifier.",
+        examples=[["libncurses6"]],
+    )
+    right: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Right labels, maybe not all.")
+    wrong: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Labels that are wrong.")
+    id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="Id chosen by the client. A correction with a known id is not stored twice."
+    )
+
+
+class RequestShapes:
+    """The shapes of requests under the limits of one service."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        texts = Annotated[list[Text], Field(min_length=1, max_length=settings.max_batch)]
+        name: Any = Annotated[str, StringConstraints(max_length=100)] | None
+        model: Any = (name, Field(None, description="Name of the model; the default model without one."))
+        self.suggest: Any = create_model(
+            "SuggestRequest",
+            __base__=_Strict,
+            __doc__="One text or a list of texts.",
+            texts=(Text | texts, Field(description="One text, or several.", examples=[_ONE_TEXT, [_ONE_TEXT, "mail"]])),
+            k=(WholeNumber, Field(5, ge=1, le=settings.max_k, description="Most labels per text.")),
+            threshold=(float, Field(0.0, ge=0, le=1, description="Lowest probability of a suggested label.")),
+            model=model,
+        )
+        labels = list[LabelName] | None
+        self.explain: Any = create_model(
+            "ExplainRequest",
+            __base__=_Strict,
+            __doc__="One text whose labels are to be explained.",
+            text=(Text, Field(examples=[_ONE_TEXT])),
+            k=(WholeNumber, Field(5, ge=1, le=min(20, settings.max_k), description="Number of labels to explain.")),
+            labels=(labels, Field(None, min_length=1, max_length=20, description="Labels to explain instead.")),
+            model=model,
+        )
+        self.learn: Any = create_model(
+            "LearnRequest",
+            __base__=_Strict,
+            __doc__="Corrections to store and to learn from.",
+            corrections=(list[Correction], Field(min_length=1, max_length=settings.max_batch)),
+            model=model,
+        )
+
+
+def parse(read: Callable[[bytes], Shape], body: bytes, content_type: str) -> Shape:
+    """Check a JSON body and return it as an object.
+
+    Parameters
+    ----------
+    read : function
+        ``model_validate_json`` of a shape, or ``validate_json`` of a type adapter.
+    body : bytes
+        The body as it arrived.
+    content_type : str
+        Its content type.
+
+    Raises
+    ------
+    Problem
+        Status 415 for another content type, 400 for what is not JSON, 422 for JSON of another shape.
+    """
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind and kind != "application/json" and not kind.endswith("+json"):
+        raise Problem(415, "The body is not JSON. Send it with 'Content-Type: application/json'.")
+    try:
+        return read(body)
+    except pydantic.ValidationError as error:
+        raise _invalid(error) from None
+
+
+def _invalid(error: pydantic.ValidationError) -> Problem:
+    """Say what is wrong and where, without repeating the body."""
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    if errors[0]["type"] == "json_invalid":
+        reason = errors[0]["msg"].removeprefix("Invalid JSON: ")
+        return Problem(400, f"The body is not valid JSON in UTF-8: {reason}.")
+    errors = [entry for entry in errors if not _other_alternative(entry, errors)]
+    shown = [f"{_place(entry['loc'])}: {entry['msg'][0].lower()}{entry['msg'][1:]}" for entry in errors[:_MOST_SHOWN]]
+    more = f" (and {len(errors) - _MOST_SHOWN} more)" if len(errors) > _MOST_SHOWN else ""
+    return Problem(422, f"{'; '.join(shown)}{more}.")
+
+
+def _other_alternative(error: Any, errors: Sequence[Any]) -> bool:
+    """Whether an error says only that a field is not of the type which the client did not choose."""
+    alone = error["type"] in ("string_type", "list_type") and len(error["loc"]) == 2
+    return alone and any(
+        other is not error
+        and other["loc"][0] == error["loc"][0]
+        and (len(other["loc"]) > 2 or other["type"] not in ("string_type", "list_type"))
+        for other in errors
+    )
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Write a place in a document as ``texts[3]``; the alternatives that pydantic names are left out."""
+    words = [part for part in location if isinstance(part, int) or part.isidentifier()]
+    words = [part for part in words if part not in ("str", "constrained")]
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in words)
+    return text.removeprefix(".") or "body"
+
+
+# OpenAPI ---------------------------------------------------------------------------------------------------------
+
+
+def json_body(shape: type[BaseModel], examples: dict[str, Any]) -> dict[str, Any]:
+    """Return the OpenAPI description of a JSON body."""
+    schema = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+    schema.pop("$defs", None)
+    named = {name: {"value": value} for name, value in examples.items()}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema, "examples": named}}}}
+
+
+def problems(*statuses: int) -> dict[Any, dict[str, Any]]:
+    """Return the OpenAPI description of the errors that an operation may answer with."""
+    reasons = {
+        400: "The body is not valid JSON in UTF-8.",
+        401: "A token is missing or wrong.",
+        404: "There is no such model.",
+        408: "The body did not arrive in time.",
+        413: "The body is too large.",
+        415: "The body has another content type.",
+        422: "The request has a wrong field.",
+        500: "The service failed.",
+        503: "The service is still starting, overloaded, or the answer took too long.",
+        507: "The feedback log cannot be written, for example because the disk is full.",
+    }
+    schema = {"$ref": "#/components/schemas/ProblemDocument"}
+    return {
+        status: {"description": reasons[status], "content": {PROBLEM_TYPE: {"schema": schema}}} for status in statuses
+    }
+
+
+def openapi_document(
+    api: FastAPI, settings: ServiceSettings, more: Sequence[type[BaseModel]], **options: Any
+) -> Callable[[], bytes]:
+    """Return a function that writes the OpenAPI document of an application when it is first wanted.
+
+    Parameters
+    ----------
+    api : FastAPI
+        The application.
+    settings : ServiceSettings
+        Tells whether a token is needed.
+    more : list of shapes
+        Shapes that operations refer to without FastAPI knowing of them.
+    **options
+        Further parts of the document.
+    """
+
+    @functools.cache
+    def write() -> bytes:
+        document = get_openapi(
+            title=api.title, version=api.version, description=api.description, routes=api.routes, **options
+        )
+        parts = document.setdefault("components", {}).setdefault("schemas", {})
+        for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shapes, which are not used
+            parts.pop(name, None)
+        for operation in (entry for path in document["paths"].values() for entry in path.values()):
+            if "HTTPValidationError" in str(operation["responses"].get("422")):
+                del operation["responses"]["422"]
+        shapes: list[type[BaseModel]] = [ProblemDocument, *more]
+        for shape in shapes:
+            own = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= own.pop("$defs", {}) | {shape.__name__: own}
+        if settings.tokens:
+            document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            document["security"] = [{"token": []}]
+        return orjson.dumps(document)
+
+    return write

@@ -1,0 +1,165 @@
+"""Feedback: stored before the answer, never lost, never doubled, learnt where a model can."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import json
+import shutil
+import signal
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import longtail
+from longtail.cli.app import app
+from longtail.errors import ModelError
+from longtail.serve.feedback import FeedbackLog
+from longtail.serve.learning import learn_from_log
+from longtail.serve.settings import default_feedback_path
+from tests.serve.conftest import LONG, Server, Start
+
+
+def _correction(i: int) -> dict[str, Any]:
+    return {"text": f"a fig number{i}", "labels": ["all about fig"], "id": f"c{i}"}
+
+
+def test_a_log_keeps_corrections_in_order_and_each_id_once(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path / "log.sqlite")
+    assert (len(log), log.last(), list(log.after())) == (0, 0, [])
+    first, second = log.append("m", "api", [[_correction(0), _correction(1)], [_correction(1), {"text": "x"}]])
+    assert (first.accepted, first.duplicates, first.ids) == (2, 0, ["c0", "c1"])
+    assert (second.accepted, second.duplicates) == (1, 1)
+    again = FeedbackLog(log.path)
+    assert [entry.correction["text"] for entry in again.after()] == ["a fig number0", "a fig number1", "x"]
+    assert [entry.id for entry in again.after(1)][:1] == ["c1"]
+    assert again.identity() == log.identity() != ""
+    assert sqlite3.connect(log.path).execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_a_log_that_is_moved_away_is_begun_anew(tmp_path: Path) -> None:
+    log = FeedbackLog(tmp_path / "log.sqlite")
+    log.append("m", "api", [[_correction(0)]])
+    for path in list(tmp_path.iterdir()):
+        path.rename(tmp_path / f"old-{path.name}")
+    log.append("m", "api", [[_correction(1)]])
+    assert [entry.id for entry in FeedbackLog(log.path).after()] == ["c1"]
+    log.close()
+
+
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
+    (tmp_path / "log.sqlite").write_text("this is no database, though it is long enough to be one" * 100)
+    with pytest.raises(OSError, match="cannot be written"):
+        FeedbackLog(tmp_path / "log.sqlite").append("m", "api", [[_correction(0)]])
+
+
+def test_post_learn(server: Server) -> None:
+    body = {
+        "corrections": [
+            {"text": "a fig", "labels": ["all about fig", "something new"], "id": "post-1"},
+            {"text": "a pear", "right": ["http://example.org/pear"], "wrong": ["all about red"]},
+        ]
+    }
+    answer = server.client.post("/learn", json=body)
+    assert answer.status_code == 202
+    document = answer.json()
+    assert (document["accepted"], document["duplicates"], document["learning"]) == (2, 0, "next training")
+    assert document["unknown_labels"] == ["something new"]
+    assert document["ids"][0] == "post-1"
+    again = server.client.post("/learn", json=body).json()
+    assert (again["accepted"], again["duplicates"]) == (1, 1)
+
+
+def _post_all(url: str, numbers: Any, acknowledged: set[int], stop: threading.Event) -> None:
+    """Post corrections one by one, and each again until the server has acknowledged it."""
+    with httpx.Client(base_url=url, timeout=LONG) as client:
+        for i in numbers:
+            while not stop.is_set():
+                with contextlib.suppress(httpx.TransportError):
+                    if client.post("/learn", json={"corrections": [_correction(i)]}).status_code == 202:
+                        acknowledged.add(i)
+                        break
+                time.sleep(0.02)
+
+
+def test_kill_9_neither_loses_nor_doubles_feedback(start: Start, folders: dict[str, Path], tmp_path: Path) -> None:
+    n, kills = 400, 3
+    words = [folders["popular"], "--no-learn", "--feedback", tmp_path / "logs"]
+    server = start(*words).until_ready()
+    port = server.url.rpartition(":")[2]
+    acknowledged: set[int] = set()
+    stop = threading.Event()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        parts = [pool.submit(_post_all, server.url, range(k, n, 4), acknowledged, stop) for k in range(4)]
+        try:
+            for kill in range(kills):
+                while len(acknowledged) < n * (kill + 1) / (kills + 1):
+                    time.sleep(0.005)
+                server.stop(signal.SIGKILL)
+                stored = {entry.id for entry in FeedbackLog(tmp_path / "logs" / "popular.feedback.sqlite").after()}
+                assert {f"c{i}" for i in set(acknowledged)} <= stored
+                server = start(*words, "--port", port)
+            for part in parts:
+                part.result(timeout=LONG)
+        finally:
+            stop.set()
+    entries = list(FeedbackLog(tmp_path / "logs" / "popular.feedback.sqlite").after())
+    assert len(entries) == n
+    assert {entry.id for entry in entries} == {f"c{i}" for i in range(n)}
+
+
+def test_a_model_learns_each_correction_once(folders: dict[str, Path], tmp_path: Path) -> None:
+    served = tmp_path / "net"
+    shutil.copytree(folders["net"], served)
+    log = FeedbackLog(default_feedback_path(served))
+    corrections = [{"text": f"a yellow dragonfruit {i}", "labels": ["all about quince", "unknown"]} for i in range(8)]
+    log.append("net", "api", [corrections, [{"text": "a fig", "wrong": ["all about red"]}]])
+    learnt = learn_from_log(served, log)
+    assert (learnt.corrections, learnt.points, learnt.unknown_labels) == (9, 8, ("unknown",))
+    assert learn_from_log(served, log).corrections == 0
+    tagger = longtail.load(served)
+    assert tagger.n_points_ == 72 + 8
+    assert tagger.notes_["feedback"] == {"log": log.identity(), "seq": 9}
+    with pytest.raises(ModelError, match="cannot be trained further"):
+        learn_from_log(folders["tree"], log)
+
+
+def test_the_service_learns_in_the_background(start: Start, folders: dict[str, Path], tmp_path: Path) -> None:
+    served = tmp_path / "net"
+    shutil.copytree(folders["net"], served)
+    server = start(served, f"tree={folders['tree']}", "--feedback", tmp_path / "logs").until_ready()
+    version = server.client.get("/models").json()["models"][0]["version"]
+    body = {"corrections": [_correction(i) for i in range(5)]}
+    assert server.client.post("/learn", json=body | {"model": "tree"}).json()["learning"] == "next training"
+    assert server.client.post("/learn", json=body).json()["learning"] == "background"
+    end = time.monotonic() + LONG
+    while (model := server.client.get("/models").json()["models"][0])["version"] == version:
+        assert time.monotonic() < end, server.log.read_text()
+        time.sleep(0.1)
+    assert model["n_points"] == 72 + 5
+    assert server.stop() == 0
+    assert '"level":"error"' not in server.log.read_text()
+
+
+def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
+    served, tree, table = tmp_path / "net", tmp_path / "tree", tmp_path / "new.csv"
+    shutil.copytree(folders["net"], served)
+    shutil.copytree(folders["tree"], tree)
+    rows = [f"a ripe fig {i},all about fig|all about red" for i in range(6)]
+    table.write_text("\n".join(["text,labels", *rows]) + "\n")
+    for model, facts in ((served, {"learnt": 6, "unknown_labels": []}), (tree, {})):
+        for stored, learnt in ((6, facts), (0, facts | ({"learnt": 0} if facts else {}))):
+            result = CliRunner().invoke(app, ["learn", str(model), str(table), "--json"])
+            assert result.exit_code == 0, result.output
+            expected = {"model": str(model), "feedback": str(default_feedback_path(model)), **learnt}
+            assert json.loads(result.stdout) == expected | {"stored": stored, "duplicates": 6 - stored}
+    shown = CliRunner().invoke(app, ["learn", str(tree), str(table)])
+    assert "6 were there already" in " ".join(shown.stdout.split())
+    assert longtail.load(served).n_points_ == 78
+    assert next(FeedbackLog(default_feedback_path(tree)).after()).source == "file"

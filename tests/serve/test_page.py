@@ -1,0 +1,175 @@
+"""The page in a real browser: Debian's Chromium, driven by playwright."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longtail.serve.feedback import FeedbackLog
+from tests.serve.conftest import Server
+
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Server) -> Iterator[Any]:
+    """The page, opened; the test fails where it reports an error or reaches for another host."""
+    from playwright.sync_api import expect
+
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
+    opened = context.new_page()
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    opened.on("request", lambda sent: None if sent.url.startswith(server.url) else problems.append(sent.url))
+    opened.goto(server.url)
+    expect(opened.locator("#model option")).to_have_count(2)
+    yield opened
+    context.close()
+    assert not problems
+
+
+def _type(page: Any, text: str) -> None:
+    from playwright.sync_api import expect
+
+    page.locator("#text").fill("")
+    page.locator("#text").press_sequentially(text, delay=5)
+    expect(page.locator(".label").first).to_be_visible()
+
+
+def test_labels_appear_while_typing_and_words_are_marked(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    _type(page, "a red fig")
+    fig = page.locator("li").filter(has_text="all about fig")
+    expect(fig.locator(".badge")).to_have_text("tail")
+    expect(fig.locator(".probability")).to_contain_text("%")
+    fig.locator(".label").click()
+    expect(page.locator("#backdrop mark.for").filter(has_text="fig")).to_have_count(1)
+    expect(fig.locator(".why")).to_contain_text("fig +")
+    expect(fig.locator(".label")).to_have_attribute("aria-expanded", "true")
+    page.locator("#text").press("End")
+    page.locator("#text").press_sequentially("s")
+    expect(page.locator("#backdrop mark")).to_have_count(0)
+
+
+def test_two_models_side_by_side(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    _type(page, "a red fig")
+    page.select_option("#second", "net")
+    expect(page.locator(".column")).to_have_count(2)
+    expect(page.locator(".column h3")).to_have_text(["tree", "net"])
+    expect(page.locator(".both").first).to_be_visible()
+
+
+def test_thumbs_become_feedback(page: Any, server: Server) -> None:
+    from playwright.sync_api import expect
+
+    _type(page, "a red fig for the page")
+    page.get_by_role("button", name="all about fig is right").click()
+    expect(page.locator("#status")).to_contain_text("Stored: all about fig is right.")
+    page.get_by_role("button", name="all about red is wrong").click()
+    expect(page.locator("#status")).to_contain_text("all about red is wrong.")
+    stored = list(FeedbackLog(server.log.parent / "feedback" / "tree.feedback.sqlite").after())[-2:]
+    text = "a red fig for the page"
+    assert [entry.correction for entry in stored] == [
+        {"text": text, "right": ["all about fig"]},
+        {"text": text, "wrong": ["all about red"]},
+    ]
+    assert {entry.source for entry in stored} == {"page"}
+
+
+def test_html_in_a_text_or_a_label_stays_text(page: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    attack = '<img src=x onerror="document.title=1"> fig <script>document.title=2</script>'
+    _type(page, attack)
+    page.locator(".label").first.click()
+    expect(page.locator("#backdrop mark").first).to_be_visible()
+    assert page.locator("#backdrop img, #backdrop script, .columns img, .columns script").count() == 0
+    hostile = {"label": attack, "id": attack, "count": 1, "group": "tail", "probability": 0.5}
+    answer = {"model": attack, "version": "0", "results": [[hostile]]}
+    page.route("**/suggest", lambda route: route.fulfill(json=answer))
+    page.locator("#k").fill("3")
+    page.locator("#k").press("Tab")
+    expect(page.locator(".label .name").first).to_have_text(attack)
+    assert page.locator("main img, main script").count() == 0
+    assert page.title() == "longtail: labels for a text"
+
+
+def test_files_and_copies(page: Any, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    table = tmp_path / "texts.csv"
+    table.write_text('id,text\n1,"a red ""fig"", ripe"\n2,a green pear\n')
+    page.set_input_files("#file", table)
+    expect(page.locator("#text")).to_have_value('a red "fig", ripe')
+    expect(page.locator("#row-name")).to_have_text("Row 1 of 2")
+    page.locator("#next").click()
+    expect(page.locator("#text")).to_have_value("a green pear")
+    expect(page.locator(".label .name").first).to_have_text("all about pear")
+    page.locator("#copy-csv").click()
+    expect(page.locator("#status")).to_have_text("Copied as CSV.")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("model,label,id,probability\ntree,all about pear,http://example.org/pear,")
+    page.locator("#copy-json").click()
+    expect(page.locator("#status")).to_have_text("Copied as JSON.")
+    page.locator("#label-all").click()
+    expect(page.locator("#status")).to_have_text("Copied the labels of 2 rows as CSV.")
+    (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
+    page.set_input_files("#file", tmp_path / "binary.txt")
+    expect(page.locator("#problem")).to_have_text("binary.txt is not a text file in UTF-8.")
+
+
+def test_a_narrow_screen_and_the_keyboard(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page.set_viewport_size({"width": 340, "height": 700})
+    _type(page, "a red fig")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 340
+    page.locator(".label").first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".why mark").first).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 340
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "up"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessibility(page: Any, scheme: str) -> None:
+    axe = pytest.importorskip("axe_core_python.sync_playwright", reason="axe-core-python is not installed")
+    page.emulate_media(color_scheme=scheme)
+    _type(page, "a red fig")
+    page.select_option("#second", "net")
+    page.locator(".label").first.click()
+    page.locator(".why mark").first.wait_for()
+    found = axe.Axe().run(page)["violations"]
+    assert not found, [(entry["id"], [node["target"] for node in entry["nodes"]]) for entry in found]
