@@ -1,27 +1,67 @@
-"""The command line: one short file a verb, and what they share.
+"""The command line: one short file per verb, and what the verbs share.
 
-What a person reads or a program parses goes to standard output; progress and errors go to standard error. Every verb
-has ``--json``. A mistake of the user's ends in one message and exit code 2.
+Results go to standard output, progress and errors to standard error. Every verb has ``--json``. A mistake in the input
+ends with one message and exit code 2, an interrupt with exit code 130.
 """
 
 from __future__ import annotations
 
+import codecs
+import io
+import os
 import signal
 import sys
+import unicodedata
 from types import FrameType
+
+_PLAIN = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "β": "beta", "×": "x"}
 
 
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _terminated)
     try:
+        _prepare_streams()
         from longtail.cli.app import app
 
         app()
     except KeyboardInterrupt:
+        sys.stderr.write("Interrupted.\n")
         sys.exit(130)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:
-    """Leave through the ordinary way out, so that what is half-written is removed."""
+    """Leave in the ordinary way, so that half-written files are removed."""
     sys.exit(128 + number)
+
+
+def _prepare_streams() -> None:
+    """Make printing safe: no stream is missing, and no character is an error."""
+    has_output = sys.stdout is not None
+    for number in (0, 1, 2):  # a closed number would be given to the next file opened, and output would end up in it
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
+    if not has_output:
+        sys.stderr.write("error: Standard output is closed. Redirect it to a file, or to /dev/null.\n")
+        sys.exit(2)
+    codecs.register_error("longtail", _replace_characters)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="longtail")
+
+
+def _replace_characters(error: UnicodeError) -> tuple[str, int]:
+    """Write characters that the terminal's encoding lacks in ASCII: bars as #, accents left out, others as ?."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return "".join(map(_ascii, error.object[error.start : error.end])), error.end
+
+
+def _ascii(character: str) -> str:
+    if character in _PLAIN:
+        return _PLAIN[character]
+    return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"

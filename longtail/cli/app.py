@@ -2,42 +2,77 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from longtail._version import __version__
-from longtail.cli import compare, convert, demo, evaluate, inspect, predict, train
-from longtail.cli.common import guarded
+from longtail.cli import plot
+from longtail.cli.compare import compare_models
+from longtail.cli.console import guarded
+from longtail.cli.convert import convert_data
+from longtail.cli.demo import run_demo
+from longtail.cli.evaluate import evaluate_model
+from longtail.cli.explain import explain_labels
+from longtail.cli.inspect import inspect_model
+from longtail.cli.learn import learn_corrections
+from longtail.cli.optimize import optimize_threshold
+from longtail.cli.options import expanded
+from longtail.cli.predict import predict_labels
+from longtail.cli.report import report_models
+from longtail.cli.serve import serve_models
+from longtail.cli.signing import sign_model, verify_model
+from longtail.cli.train import train_model
+from longtail.cli.warm import warm_kernels
 
+_HELP = "Extreme multi-label classification: find the few correct labels of a text among thousands or millions."
 app = typer.Typer(
-    help="The few right labels out of thousands to millions, rare ones included.",
+    help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for verb in (
-    train.train,
-    predict.predict,
-    evaluate.evaluate,
-    compare.compare,
-    inspect.inspect,
-    convert.convert,
-    demo.demo,
-):
-    app.command()(guarded(verb))
+plot_app = typer.Typer(help="Draw a picture of a saved model.", no_args_is_help=True)
+_VERBS: dict[str, Callable[..., None]] = {
+    "train": train_model,
+    "predict": predict_labels,
+    "evaluate": evaluate_model,
+    "explain": explain_labels,
+    "compare": compare_models,
+    "optimize": optimize_threshold,
+    "report": report_models,
+    "inspect": inspect_model,
+    "sign": sign_model,
+    "verify": verify_model,
+    "convert": convert_data,
+    "learn": learn_corrections,
+    "serve": serve_models,
+    "warm": warm_kernels,
+    "demo": run_demo,
+}
+_PLOTS: dict[str, Callable[..., None]] = {
+    "curves": plot.plot_curves,
+    "norms": plot.plot_norms,
+    "labels": plot.plot_labels,
+}
+for _name, _verb in _VERBS.items():
+    app.command(_name)(guarded(expanded(_verb)))
+for _name, _verb in _PLOTS.items():
+    plot_app.command(_name)(guarded(expanded(_verb)))
+app.add_typer(plot_app, name="plot")
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"longtail {__version__}")
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(help=_HELP)
 def longtail(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """The few right labels out of thousands to millions, rare ones included."""
+    """Take the options that come before a verb."""

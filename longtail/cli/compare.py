@@ -1,10 +1,8 @@
-"""``longtail compare``: several models, each trained on the train part and measured on the test part."""
+"""``longtail compare``: several models, each trained on the training part and measured on the test part."""
 
 from __future__ import annotations
 
-import importlib.util
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,127 +10,159 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli import common
-from longtail.cli.common import DataPath, Format, Jobs, Json, LabelsColumn, LabelsSeparator, Seed, Settings, TextColumn
+from longtail.cli.console import emit, fail, out, say, written
+from longtail.cli.options import (
+    DataOptions,
+    DataPath,
+    JobsOption,
+    JsonFlag,
+    PropensityOptions,
+    SeedOption,
+    SetOption,
+    model_defaults,
+    split_settings,
+)
+from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
+    from longtail.cli.worker import ModelTask
     from longtail.data import Dataset
 
-HELD_OUT = 0.2
-PICTURES = (".png", ".svg", ".pdf")
-Models = Annotated[
-    str, typer.Option("--models", "-m", metavar="A,B,…", help="Names or compositions, separated by commas.")
+_HELD_OUT = 0.2
+ModelsOption = Annotated[
+    str, typer.Option("--models", "-m", metavar="A,B,…", help="Models or compositions, separated by commas.")
 ]
-Tradeoff = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Draw P@k against PSP@k of each model (.png, .svg, .pdf).", show_default=False),
+SeedsOption = Annotated[
+    int,
+    typer.Option(
+        min=1, max=100, metavar="INT", help="Train each model with this many seeds; show mean and standard deviation."
+    ),
 ]
-Bins = Annotated[
+TradeOffOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Draw what frequent and rare labels contribute.", show_default=False),
+    typer.Option(
+        "--tradeoff",
+        metavar="FILE",
+        help="Plot P@k against PSP@k of each model (.png, .svg or .pdf).",
+        show_default=False,
+    ),
+]
+BinsOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Plot the contribution of frequent and rare labels.", show_default=False),
 ]
 
 
-def compare(
+def compare_models(
     data: DataPath,
-    models: Models = "popular,parabel,bonsai",
-    set_: Settings = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    format: Format = None,
-    text_column: TextColumn = None,
-    labels_column: LabelsColumn = None,
-    labels_separator: LabelsSeparator = None,
-    tradeoff: Tradeoff = None,
-    bins: Bins = None,
-    json: Json = False,
+    models: ModelsOption = "popular,parabel,bonsai",
+    set_: SetOption = None,
+    seed: SeedOption = 0,
+    seeds: SeedsOption = 1,
+    jobs: JobsOption = None,
+    trade_off: TradeOffOption = None,
+    bins: BinsOption = None,
+    json: JsonFlag = False,
+    *,
+    options: DataOptions,
+    propensities: PropensityOptions,
 ) -> None:
-    """Train each model on the train part of DATA and measure it on the test part.
+    """Train each model on the training part of DATA and measure it on the test part.
 
-    Where DATA has no test part, a fifth of its points is held out. Each model runs in a process of its own.
+    If DATA has no test part, a fifth of its points is held out. Each model runs in its own process.
     """
-    drawn = {name: path for name, path in (("tradeoff", tradeoff), ("bins", bins)) if path is not None}
-    check_pictures(drawn)
-    settings, vectorizer = common.split_settings(set_)
-    chosen = split_models(models)
-    by_model = settings_of(chosen, settings)
-    read = common.read_data(
-        data,
-        vectorizer or "tfidf",
-        format=format,
-        text_column=text_column,
-        labels_column=labels_column,
-        labels_separator=labels_separator,
-    )
-    read = with_test_part(read, seed)
+    pictures = {name: path for name, path in (("tradeoff", trade_off), ("bins", bins)) if path is not None}
+    _check_pictures(pictures)
+    settings, vectorizer = split_settings(set_)
+    by_model = settings_by_model(split_models(models), settings)
+    read = with_test_part(options.read(data, vectorizer or "tfidf"), seed)
     assert read.test is not None
     if not read.test.Y.nnz:
         raise DataError(f"no test point of {read.name} has a label", remedy="Give test points whose labels are known")
-    with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
-        results = measured(read, by_model, common.defaults(seed, jobs), Path(scratch), list(drawn))
-    title = f"{read.name}: {read.n_points:,} points to train, {read.test.n_points:,} to test, {read.n_labels:,} labels"
-    draw(drawn, results, title)
-    if json:
-        common.emit(results)
-    else:
-        from longtail.cli import tables
+    from longtail.cli import tables
+    from longtail.cli.worker import ModelTask
+    from longtail.tagger import label_text_features
 
-        common.out.print(tables.several(results, title))
-        for name in drawn:
-            common.out.print(getattr(tables, name)(results))
+    read.Z = read.test.Z = label_text_features(read)
+    tasks = [
+        ModelTask("", model, own, model_defaults(seed + at, jobs), list(pictures), propensities.a_and_b())
+        for model, own in by_model.items()
+        for at in range(seeds)
+    ]
+    with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
+        results = run_tasks(read, tasks, Path(scratch))
+    if seeds > 1:
+        results = [over_seeds(results[at : at + seeds]) for at in range(0, len(results), seeds)]
+    title = (
+        f"{read.name}: {read.n_points:,} training points, {read.test.n_points:,} test points, {read.n_labels:,} labels"
+    )
+    _draw_pictures(pictures, results, title)
+    if json:
+        emit(results)
+    else:
+        out.print(tables.comparison_table(results, title))
+        if "tradeoff" in pictures:
+            out.print(tables.trade_off_table(results))
+        if "bins" in pictures:
+            out.print(tables.bins_table(results))
     failed = [f"{row['model']}: {row['error']}" for row in results if "error" in row]
     if failed:
-        common.fail("\n".join(failed))
+        fail("\n".join(failed))
 
 
-def measured(
-    data: Dataset,
-    models: dict[str, dict[str, Any]],
-    defaults: dict[str, Any],
-    scratch: Path,
-    extras: Sequence[str] = (),
-) -> list[dict[str, Any]]:
-    """Each model's result; the fitted rankers are left in ``scratch/0/model``, ``scratch/1/model`` …
+def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict[str, Any]]:
+    """Train and measure each model; the fitted rankers are left in ``scratch/0/model`` and so on."""
+    from longtail.cli.worker import run_task, save_matrices
 
-    `extras` are further measures, "tradeoff" and "bins".
-    """
-    from longtail.cli.worker import Prepared, run
-
-    Prepared.of(data).save(scratch / "data")
+    save_matrices(data, scratch / "data")
     results = []
-    for i, (model, settings) in enumerate(models.items()):
-        with common.doing(f"training and measuring {model} ({i + 1} of {len(models)})"):
-            results.append(run(scratch / "data", model, settings, defaults, scratch / str(i), extras))
+    for at, task in enumerate(tasks):
+        with doing(f"training and measuring {task.model} ({at + 1} of {len(tasks)})"):
+            results.append(run_task(replace(task, data=str(scratch / "data")), scratch / str(at)))
     return results
 
 
-def check_pictures(drawn: dict[str, Path]) -> None:
+def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the mean of one model's results with several seeds, and under ``deviation`` their standard deviation.
+
+    The curves are those of the first seed. If a seed failed, its error is the result.
+    """
+    failed = next((row for row in rows if "error" in row), None)
+    if failed is not None:
+        return failed
+    from statistics import fmean, stdev
+
+    numbers = [key for key, value in rows[0].items() if isinstance(value, int | float)]
+    means = {key: fmean(row[key] for row in rows) for key in numbers}
+    spread = {key: stdev(row[key] for row in rows) for key in numbers}
+    return rows[0] | means | {"seeds": len(rows), "deviation": spread}
+
+
+def _check_pictures(pictures: dict[str, Path]) -> None:
     """Refuse, before any work, pictures that could not be drawn."""
-    if not drawn:
-        return
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingsError("Pictures need matplotlib. Install it with: pip install 'longtail[report]'")
-    for path in drawn.values():
-        if path.suffix.lower() not in PICTURES:
-            raise SettingsError(f"{path} is no picture. Let the name end in {', '.join(PICTURES)}.")
-        if not path.absolute().parent.is_dir():
-            raise SettingsError(f"{path}: the folder does not exist. Make it, or choose another.")
+    if pictures:
+        from longtail.report.figure import check_picture
+
+        for path in pictures.values():
+            check_picture(path)
 
 
-def draw(drawn: dict[str, Path], results: list[dict[str, Any]], title: str) -> None:
+def _draw_pictures(pictures: dict[str, Path], results: list[dict[str, Any]], title: str) -> None:
     """Draw the pictures of the models that did not fail."""
     whole = [row for row in results if "error" not in row]
-    if drawn and whole:
-        from longtail.cli import pictures
+    if not pictures or not whole:
+        return
+    from longtail.report.bin_bars import draw_bin_bars
+    from longtail.report.trade_off import draw_trade_off
 
-        for name, path in drawn.items():
-            getattr(pictures, name)(whole, title, path)
-            common.say(f"{name}: {path}")
+    for name, path in pictures.items():
+        {"tradeoff": draw_trade_off, "bins": draw_bin_bars}[name](whole, title, path)
+        say(written(path))
 
 
 def split_models(text: str) -> list[str]:
-    """Models separated by commas, but for the commas inside brackets."""
+    """Split at commas, except those inside brackets; each model once."""
     found, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
@@ -143,15 +173,15 @@ def split_models(text: str) -> list[str]:
     return list(dict.fromkeys(model.strip() for model in found if model.strip()))
 
 
-def settings_of(models: list[str], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The settings for each model; all are checked here, before anything is trained."""
+def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the settings of each model; all are checked here, before anything is trained."""
     if not models:
-        raise SettingsError(f"No model is named. Models: {', '.join(registry.names())}.")
+        raise SettingsError(f"--models names no model. Models: {', '.join(registry.names())}.")
     parts = {model: registry.used(model) for model in models}
     for key in settings:
         owner, dot, parameter = key.rpartition(".")
         if not dot:
-            raise SettingsError(f"Say which model the setting {key!r} is for, as in {models[0]}.{parameter}.")
+            raise SettingsError(f"Write which model the setting {key!r} is for, as in {models[0]}.{parameter}=VALUE.")
         if not any(owner in names for names in parts.values()):
             raise SettingsError(f"The setting {key!r} is for {owner!r}, which is not among {', '.join(models)}.")
     found = {
@@ -164,18 +194,18 @@ def settings_of(models: list[str], settings: dict[str, Any]) -> dict[str, dict[s
 
 
 def with_test_part(data: Dataset, seed: int) -> Dataset:
-    """The dataset, with a part held out if it has none to test on; its vectoriser learns from the rest alone."""
+    """Hold out a test part where there is none; the vectoriser is then fitted on the training part alone."""
     if data.test is not None:
         return data
     from longtail.data.split import split
 
-    kept, held = split(data.Y, HELD_OUT, seed)
+    kept, held = split(data.Y, _HELD_OUT, seed)
     if not len(held):
         raise DataError(
             f"{data.name} has no test part, and no point can be held out: each is the only one of some label",
             remedy="Give more points, or a test part",
         )
-    common.say(f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out to test")
+    say(f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out for testing")
     train, test = data.subset(kept), data.subset(held)
     if train.texts is not None and test.texts is not None and data.vectorizer is not None:
         vectorizer = type(data.vectorizer)(**data.vectorizer.get_params())

@@ -1,4 +1,4 @@
-"""``longtail convert``: data from one layout to another."""
+"""``longtail convert``: a dataset from one format to another."""
 
 from __future__ import annotations
 
@@ -7,67 +7,62 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli import common
-from longtail.cli.common import DataPath, Json, LabelsColumn, LabelsSeparator, Settings, TextColumn
+from longtail.cli.console import emit, tell, written
+from longtail.cli.options import DataOptions, DataPath, JsonFlag, SetOption, split_settings
+from longtail.cli.progress_bar import doing
+from longtail.errors import SettingsError
 
-Target = Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make, or a .txt file.", show_default=False)]
-To = Annotated[
-    str | None, typer.Option("--to", help="sparse, npz or json; told by OUT by default.", show_default=False)
+_TABLES = tuple(table + ending for table in (".csv", ".tsv", ".jsonl") for ending in ("", ".gz", ".xz", ".zst"))
+TargetArgument = Annotated[
+    Path,
+    typer.Argument(metavar="OUT", help="Folder to make, or a .txt, .csv, .tsv or .jsonl file.", show_default=False),
 ]
-From = Annotated[
-    str | None, typer.Option("--from", help="Layout of the data, where names do not tell.", show_default=False)
+ToOption = Annotated[
+    str | None,
+    typer.Option(
+        "--to", help="Format to write: sparse, lf, npz, json or table; by default chosen by OUT.", show_default=False
+    ),
 ]
-Compression = Annotated[
+CompressionOption = Annotated[
     str | None, typer.Option(help="gz, xz or zst, for the text files of a folder.", show_default=False)
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it holds data.")]
+OverwriteFlag = Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it holds a dataset.")]
 
 
-def convert(
+def convert_data(
     data: DataPath,
-    target: Target,
-    to: To = None,
-    from_: From = None,
-    compression: Compression = None,
-    overwrite: Overwrite = False,
-    set_: Settings = None,
-    text_column: TextColumn = None,
-    labels_column: LabelsColumn = None,
-    labels_separator: LabelsSeparator = None,
-    json: Json = False,
+    target: TargetArgument,
+    to: ToOption = None,
+    compression: CompressionOption = None,
+    overwrite: OverwriteFlag = False,
+    set_: SetOption = None,
+    json: JsonFlag = False,
+    *,
+    options: DataOptions,
 ) -> None:
-    """Read DATA in any layout and write it as sparse text, npz or JSON lines."""
+    """Read DATA in any format and write it as sparse text, npz, JSON lines or a table."""
     from longtail.data import write
 
-    settings, vectorizer = common.split_settings(set_)
+    settings, vectorizer = split_settings(set_)
     if settings:
-        common.fail(f"{next(iter(settings))!r} is not a setting of TF-IDF; write text.NAME=VALUE")
-    read = common.read_data(
-        data,
-        None if to == "json" else vectorizer or "tfidf",
-        format=from_,
-        text_column=text_column,
-        labels_column=labels_column,
-        labels_separator=labels_separator,
-        require_labels=False,
-    )
-    with common.doing(f"writing {target}"):
+        raise SettingsError(f"{next(iter(settings))!r} is not a setting of TF-IDF. Write --set text.NAME=VALUE.")
+    texts_only = to in ("json", "table") or (to is None and target.name.endswith(_TABLES))
+    if texts_only and vectorizer is not None:
+        raise SettingsError(f"--set text.… has no effect: {target} holds texts, not features. Leave it out.")
+    read = options.read(data, None if texts_only else vectorizer or "tfidf", require_labels=False)
+    with doing(f"writing {target}"):
         write(read, target, to, compression=compression, overwrite=overwrite)
-    facts = {
-        "out": target,
-        "n_points": read.n_points,
-        "n_test_points": 0 if read.test is None else read.test.n_points,
-        "n_features": read.n_features,
-        "n_labels": read.n_labels,
-    }
     if json:
-        common.emit(facts)
-    else:
-        features = "" if read.X is None else f"{read.n_features:,} features, "
-        parts = f"{read.n_points:,} points" + (f" and {read.test.n_points:,} to test" if read.test else "")
-        common.out.print(
-            f"{target}: {parts}, {features}{read.n_labels:,} labels",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
+        emit(
+            {
+                "out": target,
+                "n_points": read.n_points,
+                "n_test_points": 0 if read.test is None else read.test.n_points,
+                "n_features": read.n_features,
+                "n_labels": read.n_labels,
+            }
         )
+        return
+    features = "" if read.X is None else f"{read.n_features:,} features, "
+    test = f" and {read.test.n_points:,} test points" if read.test else ""
+    tell(written(target, f"{read.n_points:,} points{test}, {features}{read.n_labels:,} labels"))

@@ -1,4 +1,4 @@
-"""``longtail demo``: the whole path on the data that ships with longtail."""
+"""``longtail demo``: train, measure and suggest on the dataset that comes with longtail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli import common
-from longtail.cli.common import Json
+from longtail import registry
+from longtail.cli.console import emit, fail, out, tell
+from longtail.cli.options import DataOptions, JsonFlag, model_defaults
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,77 +18,84 @@ if TYPE_CHECKING:
 
     from longtail.data import Dataset
 
-# The first is the floor, the second the linear baseline, the last makes the suggestions.
-MODELS: dict[str, dict[str, Any]] = {"popular": {}, "bonsai": {}, "decaf": {"epochs": 3}}
-RARE = 3  # training points of a rare label, at most
-SHOWN = 5
+DEMO_MODELS = {
+    "popular": "popular",
+    "bonsai": "bonsai",
+    registry.DEFAULT_MODEL: "blend([bonsai(n_trees=1), knn, textmatch, decaf(epochs=4)])",
+}
+"""The most frequent labels, a linear baseline, and the default model, which makes the suggestions. Its network is
+trained for 4 epochs instead of 10, so that the demo ends after a few minutes."""
+_RARE_AT_MOST = 3  # training points of a rare label, at most
+_EXAMPLES = 5
 TITLES = (
     "console music player with playlists",
     "Python bindings for a machine learning library, with numpy and scipy",
     "web based mail client written in PHP",
     "KDE desktop widget that shows the weather",
 )
-Titles = Annotated[list[str] | None, typer.Option("--text", "-t", help="A title of your own; may be repeated.")]
+TitlesOption = Annotated[list[str] | None, typer.Option("--text", "-t", help="A title to label. Can be repeated.")]
 
 
-def demo(text: Titles = None, json: Json = False) -> None:
-    """Train on Debian packages, measure beside baselines, and suggest dependencies for titles typed as you would.
+def run_demo(text: TitlesOption = None, json: JsonFlag = False) -> None:
+    """Train on Debian packages, compare with baselines, and suggest the dependencies of a package from its title.
 
-    The data: 45,611 packages to learn from, 11,025 to test on, 37,907 packages as labels.
+    The dataset has 45,611 packages for training, 11,025 for testing, and 37,907 packages as labels.
     """
-    from longtail import registry
     from longtail.cli import tables
-    from longtail.cli.compare import measured
+    from longtail.cli.compare import run_tasks
+    from longtail.cli.worker import ModelTask
     from longtail.tagger import Tagger
 
-    data = common.read_data("demo")
+    data = DataOptions().read("demo")
     assert data.test is not None
-    names = list(MODELS)
+    _, baseline, best = DEMO_MODELS
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
-        results = measured(data, MODELS, common.defaults(0, None), Path(scratch))
+        tasks = [ModelTask("", model, {}, model_defaults(0, None)) for model in DEMO_MODELS.values()]
+        results = run_tasks(data, tasks, Path(scratch))
+        for name, row in zip(DEMO_MODELS, results, strict=True):
+            row["model"] = name
         failed = [row for row in results if "error" in row]
         if failed:
-            common.fail(failed[0]["error"])
+            fail(failed[0]["error"])
         rankers: list[Any] = [registry.load(Path(scratch) / str(at) / "model") for at in (1, 2)]
         tagger = Tagger.from_fitted(rankers[1], data)
         found = [(title, tagger.suggest(title)) for title in text or TITLES]
         rare = rare_labels(data, [ranker.predict(data.test.X, 5) for ranker in rankers])
     if json:
-        told = [
+        suggested = [
             {"text": title, "labels": [{"label": name, "score": score} for name, score in labels]}
             for title, labels in found
         ]
-        common.emit({"results": results, "rare": rare, "suggestions": told})
+        emit({"results": results, "rare": rare, "suggestions": suggested})
         return
-    title = f"Debian packages: {data.n_points:,} to train, {data.test.n_points:,} to test, {data.n_labels:,} labels"
-    common.out.print(tables.several(results, title))
-    _tell_rare(rare, names[1], names[2])
-    common.out.print(
-        f"\nWhat {names[2]} suggests that a package of this title depends on:\n", markup=False, style="bold"
-    )
+    sizes = f"{data.n_points:,} for training, {data.test.n_points:,} for testing, {data.n_labels:,} labels"
+    out.print(tables.comparison_table(results, f"Debian packages: {sizes}"))
+    _print_rare(rare, baseline, best)
+    tell(f"\nDependencies that {best} suggests for a package with this title:\n", style="bold")
     for title, labels in found:
-        common.out.print(f"“{title}”", markup=False, highlight=False)
-        common.out.print(tables.suggestions(labels))
+        tell(f"“{title}”")
+        out.print(tables.suggestions_table(labels))
 
 
 def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
-    """Right labels with few training points among the first five of the baseline and of the other model."""
+    """Count the correct labels with few training points in the top five of the baseline and of the other model."""
     import numpy as np
     from scipy.sparse import csr_array
 
+    from longtail.sparse import entry_keys, label_counts
+
     assert data.test is not None
-    counts = np.bincount(data.Y.indices, minlength=data.n_labels)
+    counts = label_counts(data.Y)
 
-    def rare(matrix: csr_array) -> np.ndarray:
-        keep = (counts[matrix.indices] <= RARE) & (counts[matrix.indices] > 0)
-        rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
-        return (rows * data.n_labels + matrix.indices)[keep]
+    def rare_pairs(matrix: csr_array) -> np.ndarray:
+        frequency = counts[matrix.indices]
+        return entry_keys(matrix)[(frequency <= _RARE_AT_MOST) & (frequency > 0)]
 
-    right = rare(csr_array(data.test.Y))
-    baseline, other = (np.intersect1d(right, rare(found)) for found in predictions)
+    right = rare_pairs(csr_array(data.test.Y))
+    baseline, other = (np.intersect1d(right, rare_pairs(found)) for found in predictions)
     only = np.setdiff1d(other, baseline)
     examples = []
-    for pair in only[np.linspace(0, len(only) - 1, min(SHOWN, len(only))).astype(int)].tolist():
+    for pair in only[np.linspace(0, len(only) - 1, min(_EXAMPLES, len(only))).astype(int)].tolist():
         row, label = divmod(pair, data.n_labels)
         examples.append(
             {
@@ -97,7 +105,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
             }
         )
     return {
-        "at_most": RARE,
+        "at_most": _RARE_AT_MOST,
         "pairs": len(right),
         "found_by_baseline": len(baseline),
         "found": len(other),
@@ -107,16 +115,16 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
     }
 
 
-def _tell_rare(rare: dict[str, Any], baseline: str, other: str) -> None:
-    common.out.print(f"\nRare labels, of at most {rare['at_most']} training points\n", markup=False, style="bold")
-    common.out.print(
-        f"{rare['pairs']:,} right ones in the test part. Among the first five, {baseline} finds "
-        f"{rare['found_by_baseline']:,} and {other} {rare['found']:,}: {rare['found_only']:,} that {baseline} misses, "
-        f"missing {rare['found_by_baseline_only']:,} that it finds. Some that only {other} finds:",
-        markup=False, highlight=False,
-    )  # fmt: skip
+def _print_rare(rare: dict[str, Any], baseline: str, best: str) -> None:
+    tell(f"\nRare labels, with at most {rare['at_most']} training points\n", style="bold")
+    out.print(
+        f"The test part has {rare['pairs']:,} occurrences of such labels. The top five contain "
+        f"{rare['found_by_baseline']:,} of them for {baseline} and {rare['found']:,} for {best}; {best} finds "
+        f"{rare['found_only']:,} that {baseline} misses, and misses {rare['found_by_baseline_only']:,} that {baseline} "
+        f"finds. Some that only {best} finds:",
+        markup=False,
+        highlight=False,
+    )
     for example in rare["examples"]:
-        points = "1 point" if example["training_points"] == 1 else f"{example['training_points']} points"
-        common.out.print(
-            f"  “{example['text']}”\n    → {example['label']} ({points})", markup=False, highlight=False, soft_wrap=True
-        )
+        points = example["training_points"]
+        tell(f"  “{example['text']}”\n    → {example['label']} ({points} training point{'' if points == 1 else 's'})")

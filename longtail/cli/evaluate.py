@@ -2,66 +2,182 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from longtail import registry
-from longtail.cli import common
-from longtail.cli.common import DataPath, Format, Json, LabelsColumn, LabelsSeparator, ModelFolder, TextColumn
-from longtail.errors import DataError
+from longtail.cli.console import emit, out, say, written
+from longtail.cli.decisions import DecisionResults, count_of, write_per_label
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions
+from longtail.cli.progress_bar import doing
+from longtail.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from longtail.data import Dataset
+    from longtail.tagger import Tagger
 
 
-def evaluate(
-    folder: ModelFolder,
-    data: DataPath,
-    format: Format = None,
-    text_column: TextColumn = None,
-    labels_column: LabelsColumn = None,
-    labels_separator: LabelsSeparator = None,
-    json: Json = False,
+PredictionsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Evaluate these predictions (.npz, .txt, .jsonl or .tsv) instead of a model; DIR is then left out.",
+        show_default=False,
+    ),
+]
+ModelOrData = Annotated[str, typer.Argument(metavar="[DIR]", help="Folder of a saved model.", show_default=False)]
+OptionalData = Annotated[
+    str | None, typer.Argument(metavar="DATA", help="A dataset whose labels are known.", show_default=False)
+]
+
+
+def evaluate_model(
+    model_or_data: ModelOrData,
+    data: OptionalData = None,
+    predictions: PredictionsOption = None,
+    json: JsonFlag = False,
+    *,
+    options: DataOptions,
+    propensities: PropensityOptions,
+    decisions: DecisionResults,
 ) -> None:
-    """Measure a saved model on the test part of DATA or, where it has none, on all of it."""
-    model: Any = registry.load(folder)
-    read = common.read_data(
-        data,
-        getattr(model, "vectorizer_", None) or "tfidf",
-        format=format,
-        text_column=text_column,
-        labels_column=labels_column,
-        labels_separator=labels_separator,
-    )
-    part = read if read.test is None else read.test
-    which = "all" if read.test is None else "the test part"
-    common.say(f"measuring on {which} of {read.name}: {part.n_points:,} points")
+    """Compute all metrics of a saved model on the test part of DATA or, if it has none, on all of it.
+
+    With --predictions FILE, compute them of predictions that are in a file, whichever program made them.
+    """
+    if predictions is not None:
+        if data is not None:
+            raise SettingsError(
+                "Give either a model or --predictions FILE, not both: evaluate --predictions FILE DATA."
+            )
+        evaluate_predictions(predictions, options.read(model_or_data, None), propensities, json=json)
+        return
+    if data is None:
+        raise SettingsError("Give a model and the data: evaluate DIR DATA; or evaluate --predictions FILE DATA.")
+    folder = Path(model_or_data)
+    tagger = registry.load_tagger(folder)
+    read, part, which = labelled_part(tagger, options, data, folder)
+    say(f"evaluating on {which}: {part.n_points:,} points")
 
     from longtail.cli import measure, tables
-    from longtail.metrics import inverse_propensity
 
-    ranker = common.ranker_of(model)
-    ids = getattr(model, "label_ids_", None) or getattr(model, "label_names_", None)
-    if ids is not None and part.label_ids is not None and part.label_ids != list(ids):
-        part = part.with_labels(list(ids))  # a table numbers labels as it meets them
-    if part.n_labels < ranker.n_labels_ or (ids is None and part.n_labels != ranker.n_labels_):
-        raise DataError(
-            f"{read.name} has {part.n_labels:,} labels, but the model was trained with {ranker.n_labels_:,}",
-            path=folder,
-            remedy="Measure it on data with the same labels in the same order",
-        )
-    if hasattr(model, "label_counts_"):
-        weights = measure.propensity_weights(model.label_counts_, model.n_points_, part.n_labels)
-    else:
-        common.say("the model does not say how often its labels occurred in training; propensities come from this data")
-        weights = inverse_propensity(read.Y)
-    training = getattr(model, "notes_", {}).get("training", {})
-    with common.doing("predicting"):
-        report = measure.accuracy(ranker, part.X, part.Y, weights, part.ignore)
-    result = measure.result(
-        training.get("model", ranker.kind),
+    weights = _weights(tagger, read, part, propensities)
+    test = measure.EvaluationSet(part.X, part.Y, weights, part.ignore, _counts(tagger, part))
+    with doing("predicting"):
+        report = measure.accuracy(tagger.ranker_, test)
+    training = tagger.notes_.get("training", {})
+    saved_alone = tagger.label_counts_ is None
+    result = measure.result_row(
+        training.get("model", tagger.ranker_.kind),
         report,
         train_seconds=training.get("train_seconds"),
         peak_memory_mb=measure.peak_memory_mb(),
-        model_mb=measure.folder_mb(folder / "ranker" if ranker is not model else folder),
+        model_mb=measure.folder_mb(folder if saved_alone else folder / "ranker"),
     )
+    if decisions.wanted:
+        result |= _decided(tagger, part, decisions)
     if json:
-        common.emit([result])
+        emit([result])
     else:
-        common.out.print(tables.one(result, f"{result['model']} on {which} of {read.name}"))
+        out.print(tables.metrics_table(result, f"{result['model']} on {which}"))
+        if "threshold" in result:
+            out.print(tables.decisions_table(result))
+
+
+def _decided(tagger: Tagger, part: Dataset, wanted: DecisionResults) -> dict[str, Any]:
+    """Compute the metrics of decisions, and write results per label."""
+    thresholds, counts = count_of(tagger, part.X, part.Y, part.ignore, wanted)
+    if wanted.per_label is not None:
+        names = part.label_names or part.label_ids or [str(label) for label in range(part.n_labels)]
+        n_labels = write_per_label(wanted.per_label, tagger, counts, list(names))
+        what = f"the top {thresholds.limit} labels" if wanted.threshold is None else f"threshold {thresholds}"
+        say(written(wanted.per_label, f"{n_labels:,} labels, by {what}"))
+    if wanted.threshold is None:
+        return {}
+    facts = {key: value for key, value in thresholds.to_json().items() if key in ("values", "frequencies", "limit")}
+    return {"threshold": facts, **counts.metrics()}
+
+
+def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path) -> tuple[Dataset, Dataset, str]:
+    """Read DATA; return it, its points to measure a model on with labels in the model's order, and what they are."""
+    read = options.for_model(tagger, data).read(data, tagger.vectorizer_ or "tfidf")
+    which = f"{'all' if read.test is None else 'the test part'} of {read.name}"
+    part = _in_order_of_labels(read if read.test is None else read.test, tagger)
+    n_known = tagger.ranker_.n_labels_
+    if part.n_labels < n_known or (tagger.label_counts_ is None and part.n_labels != n_known):
+        raise DataError(
+            f"{read.name} has {part.n_labels:,} labels, but the model was trained with {n_known:,}",
+            path=folder,
+            remedy="Use data with the same labels in the same order",
+        )
+    from longtail.names import check_known_labels
+
+    check_known_labels(part.Y, n_known)
+    return read, part, which
+
+
+def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
+    """Return the data with its labels in the model's order: a table numbers labels in the order of its rows."""
+    names = list(tagger.label_ids_ or tagger.label_names_)
+    if tagger.label_counts_ is None or part.label_ids is None or part.label_ids == names:
+        return part
+    if tagger.label_ids_ is not None and not set(names) & set(part.label_ids):
+        names = list(tagger.label_names_)  # the data gives names where the model was trained with identifiers
+    return part.with_labels(names)
+
+
+def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOptions, *, json: bool) -> None:
+    """Print all metrics of predictions that are in a file."""
+    from longtail.cli import measure, tables
+    from longtail.data.predictions import read_predictions
+    from longtail.metrics import calibration_error, full_report, inverse_propensity, to_unit
+    from longtail.sparse import resized
+
+    part, which = (read, "all") if read.test is None else (read.test, "the test part")
+    scores = read_predictions(path, part)
+    n_unknown = scores.shape[1] - part.n_labels
+    if n_unknown:
+        say(f"{n_unknown:,} predicted labels are not in {read.name}; they count as wrong")
+    if read.test is None:
+        say("propensities are computed from this data, since it has no training part")
+    Y, train_Y = (resized(matrix, n_columns=scores.shape[1]) for matrix in (part.Y, read.Y))
+    weights = inverse_propensity(train_Y, *propensities.a_and_b())
+    error: float | None = None
+    if scores.nnz and (scores.data.min() < 0 or scores.data.max() > 1):
+        say("scores are not between 0 and 1; for B@k, each is mapped by the logistic function")
+        scores = to_unit(scores)
+    elif not math.isnan(measured := calibration_error(Y, scores, ignore=part.ignore)):
+        error = measured
+    found = full_report(Y, scores, inv_propensity=weights, ks=measure.KS, ignore=part.ignore)
+    found |= {"ECE@1": error, "ECE-rare@1": None, "predict_ms_per_point": None}
+    costs = dict.fromkeys(("train_seconds", "peak_memory_mb", "model_mb"))
+    result = measure.result_row(path.name, found, **costs)
+    if json:
+        emit([result])
+    else:
+        out.print(tables.metrics_table(result, f"{path.name} on {which} of {read.name}: {part.n_points:,} points"))
+
+
+def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: PropensityOptions) -> np.ndarray:
+    """Compute inverse propensities from the training counts of the model, or from the data where it has none."""
+    from longtail.metrics import inverse_propensity
+
+    counts = _counts(tagger, part)
+    if counts is None:
+        say("This model was saved without label frequencies; propensities are computed from this data.")
+        return inverse_propensity(read.Y, *propensities.a_and_b())
+    return inverse_propensity(None, *propensities.a_and_b(), counts=counts, n_points=tagger.n_points_)
+
+
+def _counts(tagger: Tagger, part: Dataset) -> np.ndarray | None:
+    """Return training points per label, if the model has them; labels that it never saw come last and have none."""
+    import numpy as np
+
+    if tagger.label_counts_ is None:
+        return None
+    return np.append(tagger.label_counts_, np.zeros(part.n_labels - len(tagger.label_counts_), np.int64))

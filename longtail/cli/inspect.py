@@ -3,75 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli import common, curves
-from longtail.cli.common import Json, ModelFolder
-from longtail.errors import SettingsError
+from longtail.cli.console import emit, out
+from longtail.cli.options import JsonFlag, ModelFolder
+from longtail.errors import LongtailError, ModelError
 
-SHOWN = 5  # labels
-_KEPT = ("n_points", "n_features", "n_labels", "params", "vectorizer", "history", "report", "why")
-Verify = Annotated[bool, typer.Option("--verify", help="Compare every array with its checksum.")]
-Plot = Annotated[
-    bool, typer.Option("--plot", help="Draw train against validation P@1 by epoch to FILE, or to curves.png here.")
-]
-Picture = Annotated[Path | None, typer.Argument(metavar="FILE", help="Where --plot draws.", show_default=False)]
+if TYPE_CHECKING:
+    from rich.text import Text
+    from rich.tree import Tree
 
-Norms = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Draw how long label classifiers are against label frequency.", show_default=False
-    ),
+_LABELS_SHOWN = 5
+_META_KEPT = ("n_points", "n_features", "n_labels", "params", "vectorizer", "history", "report", "why")
+VerifyFlag = Annotated[
+    bool, typer.Option("--verify", help="Check every array: its checksum, and that its values fit the model.")
 ]
-Label = Annotated[
+LabelOption = Annotated[
     str | None,
-    typer.Option(help="Show the labels near this one (of a dxml); --plot draws them.", show_default=False),
-]
-Beside = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Another model for the same picture.", show_default=False)
+    typer.Option(help="List the labels near this one (dxml only), by name or identifier.", show_default=False),
 ]
 
 
-def inspect(
-    folder: ModelFolder,
-    file: Picture = None,
-    plot: Plot = False,
-    norms: Norms = None,
-    beside: Beside = None,
-    label: Label = None,
-    verify: Verify = False,
-    json: Json = False,
+def inspect_model(
+    folder: ModelFolder, label: LabelOption = None, verify: VerifyFlag = False, json: JsonFlag = False
 ) -> None:
-    """Show what a model is, how it was trained and what it holds, without loading it."""
-    if file is not None and not plot:
-        raise SettingsError(f"{file} is where --plot would draw, but --plot is not given.")
+    """Show what a saved model is, how it was trained and what it holds."""
     if label is not None:
-        from longtail.cli import neighbours
+        from longtail.cli import near_labels
 
-        neighbours.show(folder, label, (file or Path("neighbours.png")) if plot else None, json)
+        found = near_labels.find_near_labels(folder, label)
+        emit(found.facts()) if json else out.print(near_labels.near_labels_table(found.facts()))
         return
-    if norms is not None:
-        from longtail.cli.norms import draw
+    if verify:
+        from longtail import registry
 
-        draw(norms, folder, beside)
-    facts = describe(folder, verify)
-    if plot:
-        file = Path("curves.png") if file is None else file
-        curves.draw(curves.collect(facts), str(folder), file)
-        if json:
-            common.emit(facts | {"plot": file})
-        else:
-            common.out.print(f"Drew {file}", markup=False, highlight=False, soft_wrap=True)
-    elif json:
-        common.emit(facts)
-    else:
-        _show(facts)
+        registry.load(folder, verify=True)
+    try:
+        facts = describe_folder(folder, verify)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        if isinstance(error, LongtailError):
+            raise
+        raise ModelError(f"{folder}: model.json is damaged ({error}). Train or copy the model again.") from error
+    emit(facts) if json else _print_facts(facts)
 
 
-def describe(folder: Path, verify: bool) -> dict[str, Any]:
-    """The facts of a folder and of the folders in it."""
+def describe_folder(folder: Path, verify: bool) -> dict[str, Any]:
+    """Collect the facts of a model folder and of the folders in it, without loading the model."""
     import json
 
     from longtail import store
@@ -88,26 +67,26 @@ def describe(folder: Path, verify: bool) -> dict[str, Any]:
         "mb": folder_mb(folder),
         "verified": verify,
     }
-    facts |= {key: meta[key] for key in _KEPT if key in meta}
+    facts |= {key: meta[key] for key in _META_KEPT if key in meta}
     facts |= meta.get("notes", {})
     if "names" in stored.arrays:
-        facts["labels"] = _labels(stored.arrays)
+        facts["labels"] = _label_facts(stored.arrays)
     facts["arrays"] = {
         name: {"dtype": str(array.dtype), "shape": list(array.shape), "mb": array.nbytes / 1e6}
         for name, array in stored.arrays.items()
     }
-    facts["parts"] = {name: describe(folder / name, verify) for name in meta.get("parts", [])}
+    facts["parts"] = {name: describe_folder(folder / name, verify) for name in meta.get("parts", [])}
     return facts
 
 
-def _labels(arrays: dict[str, Any]) -> dict[str, Any]:
-    """The most frequent labels, and how many are rare."""
+def _label_facts(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the most frequent labels, and the number of rare ones."""
     import numpy as np
 
     from longtail.names import Names
 
     names, counts = Names(arrays["names"], arrays["names_offsets"]), arrays["label_counts"]
-    first = np.argsort(-counts, kind="stable")[:SHOWN]
+    first = np.argsort(-counts, kind="stable")[:_LABELS_SHOWN]
     return {
         "frequent": [{"label": names[int(i)], "points": int(counts[i])} for i in first],
         "with_one_point": int((counts == 1).sum()),
@@ -115,59 +94,59 @@ def _labels(arrays: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _show(facts: dict[str, Any]) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _print_facts(facts: dict[str, Any]) -> None:
     from rich.tree import Tree
 
-    from longtail.cli import tried
+    checked = ", all checksums and arrays are correct" if facts["verified"] else ""
+    out.print(_line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
+    tree = Tree(_line((facts["kind"], "bold")))
+    _grow(tree, facts)
+    out.print(tree)
 
-    def line(*parts: tuple[str, str] | str) -> Text:
-        return Text.assemble(*parts)
 
-    checked = ", every array as it was saved" if facts["verified"] else ""
-    common.out.print(line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
+def _line(*parts: tuple[str, str] | str) -> Text:
+    from rich.text import Text
 
-    def grow(tree: Tree, part: dict[str, Any]) -> None:
-        sizes = [f"{part[key]:,} {key[2:]}" for key in ("n_points", "n_features", "n_labels") if key in part]
-        tree.add(line(", ".join(sizes)))
-        for key in ("params", "vectorizer"):
-            if part.get(key):
-                settings = ", ".join(f"{name}={value!r}" for name, value in part[key].items())
-                tree.add(line((f"{key}: ", "dim"), settings))
-        if "training" in part:
-            training = part["training"]
-            told = (
-                f"on {training['data']} in {training['train_seconds']:.1f} s, peak {training['peak_memory_mb']:,.0f} MB"
-            )
-            tree.add(line(("trained: ", "dim"), told))
-        if part.get("report"):
-            tree.add(tried.table(part["report"]))
-        if "why" in part:
-            tree.add(line(("chosen: ", "dim"), part["why"]))
-        if "labels" in part:
-            labels = part["labels"]
-            most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
-            tree.add(line(("most frequent: ", "dim"), most))
-            rare = (
-                f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
-            )
-            tree.add(line(("rare: ", "dim"), rare))
-        if part.get("history"):
-            rows = Table.grid(padding=(0, 2))
-            for row in curves.lines(part["history"]):
-                rows.add_row(*row)
-            tree.add(line(("training, by epoch: ", "dim"))).add(rows)
+    return Text.assemble(*parts)
+
+
+def _grow(tree: Tree, part: dict[str, Any]) -> None:
+    """Add the facts of one model, and of the models in it, to the tree that is printed."""
+    from rich.table import Table
+
+    from longtail.cli.tables import held_out_table
+    from longtail.report.learning_curves import history_rows
+
+    sizes = [f"{part[key]:,} {key[2:]}" for key in ("n_points", "n_features", "n_labels") if key in part]
+    tree.add(_line(", ".join(sizes)))
+    for key in ("params", "vectorizer"):
+        if part.get(key):
+            settings = ", ".join(f"{name}={value!r}" for name, value in part[key].items())
+            tree.add(_line((f"{key}: ", "dim"), settings))
+    if "training" in part:
+        training = part["training"]
+        cost = f"in {training['train_seconds']:.1f} s, peak memory {training['peak_memory_mb']:,.0f} MB"
+        tree.add(_line(("trained: ", "dim"), f"on {training['data']} {cost}"))
+    if part.get("report"):
+        tree.add(held_out_table(part["report"]))
+    if "why" in part:
+        tree.add(_line(("chosen: ", "dim"), part["why"]))
+    if "labels" in part:
+        labels = part["labels"]
+        most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
+        rare = f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
+        tree.add(_line(("most frequent: ", "dim"), most))
+        tree.add(_line(("rare: ", "dim"), rare))
+    if part.get("history"):
+        rows = Table.grid(padding=(0, 2))
+        for row in history_rows(part["history"]):
+            rows.add_row(*row)
+        tree.add(_line(("training, by epoch: ", "dim"))).add(rows)
+    if part["arrays"]:
         table = Table.grid(padding=(0, 2))
         for name, array in part["arrays"].items():
-            table.add_row(
-                Text(name), array["dtype"], " × ".join(f"{n:,}" for n in array["shape"]), f"{array['mb']:.2f} MB"
-            )
-        if part["arrays"]:
-            tree.add(table)
-        for name, inner in part["parts"].items():
-            grow(tree.add(line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)
-
-    tree = Tree(line((facts["kind"], "bold")))
-    grow(tree, facts)
-    common.out.print(tree)
+            shape = " × ".join(f"{n:,}" for n in array["shape"])
+            table.add_row(_line(name), array["dtype"], shape, f"{array['mb']:.2f} MB")
+        tree.add(table)
+    for name, inner in part["parts"].items():
+        _grow(tree.add(_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)

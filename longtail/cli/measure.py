@@ -1,4 +1,4 @@
-"""How good and how costly a model is: every measure of the field, time, memory and size."""
+"""Accuracy and cost of a model: every metric of the field, time, memory and size."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.metrics import evaluate, full_report, inverse_propensity
+from longtail.metrics import calibration_error, evaluate, full_report, mark_rare_labels
+from longtail.metrics.frontier import RERANK_DEPTH
 from longtail.models.base import Ranker
+from longtail.sparse import resized
 
 KS = (1, 3, 5)
-MEASURES = ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "F")
-DEPTH = 50  # what the frontier re-ranks
+METRIC_NAMES = ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "B")
+
+
+class EvaluationSet(NamedTuple):
+    """Points with known labels, and the weight of each label."""
+
+    X: csr_array  # (N, D)
+    Y: csr_array  # (N, L); labels that the ranker never saw may follow its own
+    weights: np.ndarray  # (L,) inverse propensities
+    ignore: np.ndarray | None  # (P, 2) pairs of row and label that do not count
+    counts: np.ndarray | None = None  # (L,) training points per label, where they are known
 
 
 class Stopwatch:
-    """Seconds spent, and of those the seconds in which kernels were compiled for the first time on a machine."""
+    """Seconds of wall time without compilation, and the seconds of compiling kernels for the first time."""
 
     seconds = 0.0
     compiling = 0.0
@@ -30,7 +41,7 @@ class Stopwatch:
 
 @contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Time what is done inside, compilation apart: it happens once and is cached, and says nothing of a model."""
+    """Time the block, compilation apart: it happens once per machine, is cached, and is no property of a model."""
     from numba.core import event
 
     watch = Stopwatch()
@@ -40,72 +51,57 @@ def stopwatch() -> Iterator[Stopwatch]:
     watch.seconds = time.perf_counter() - start - watch.compiling
 
 
-def accuracy(
-    ranker: Ranker, X: csr_array, Y: csr_array, weights: np.ndarray, ignore: np.ndarray | None
-) -> dict[str, Any]:
-    """Every measure of a ranker on test points, and the time that a point takes in a batch.
-
-    Labels beyond the ranker's own, which it cannot know, may follow in `Y` and `weights`.
-    """
-    ranker.predict(X[:1], k=max(KS))  # what is done once is not the price of a point
+def accuracy(ranker: Ranker, test: EvaluationSet) -> dict[str, Any]:
+    """Compute every metric of a ranker, and the time per point in a batch."""
+    ranker.predict(test.X[:1], k=max(KS))  # work that is done once does not count as time per point
     with stopwatch() as watch:
-        ranker.predict(X, k=max(KS))
-    scores = ranker.predict(X, k=DEPTH)
-    scores = csr_array((scores.data, scores.indices, scores.indptr), shape=Y.shape)
-    report = full_report(Y, scores, inv_propensity=weights, ks=KS, ignore=ignore)
-    return report | {"predict_ms_per_point": 1000 * watch.seconds / max(X.shape[0], 1)}
+        ranker.predict(test.X, k=max(KS))
+    scores = resized(ranker.predict(test.X, k=RERANK_DEPTH), n_columns=test.Y.shape[1])
+    report = full_report(test.Y, scores, inv_propensity=test.weights, ks=KS, ignore=test.ignore)
+    rare = None if test.counts is None else mark_rare_labels(test.counts)
+    report["ECE@1"] = calibration_error(test.Y, scores, ignore=test.ignore)
+    report["ECE-rare@1"] = None
+    if rare is not None and not np.isnan(error := calibration_error(test.Y, scores, labels=rare, ignore=test.ignore)):
+        report["ECE-rare@1"] = error
+    return report | {"predict_ms_per_point": 1000 * watch.seconds / max(test.X.shape[0], 1)}
 
 
-def tradeoff(
-    ranker: Ranker, X: csr_array, Y: csr_array, weights: np.ndarray, ignore: np.ndarray | None, report: dict[str, Any]
-) -> list[dict[str, float]]:
-    """The curve between P@k and PSP@k: along a ranker's own knob `tail` where it has one, else along the frontier's β.
+def trade_off(ranker: Ranker, test: EvaluationSet, report: dict[str, Any]) -> list[dict[str, float]]:
+    """Compute the curve between P@k and PSP@k, along a ranker's parameter `tail` if it has one, else along β.
 
-    Each point has ``tail`` or ``beta``, from 0 to 1 in steps of a quarter, ``P@k`` and ``PSP@k``. The ranker is left as
-    it was.
+    Each point has ``tail`` or ``beta``, from 0 to 1 in steps of a quarter, ``P@k`` and ``PSP@k``. The ranker is left
+    as it was.
     """
     if "tail" not in ranker.get_params(deep=False):
         return [point for point in report["frontier"] if point["beta"] >= 0]
     before, curve = ranker.get_params(deep=False)["tail"], []
     for tail in np.linspace(0, 1, 5).tolist():
-        scores = ranker.set_params(tail=tail).predict(X, k=max(KS))
-        scores = csr_array((scores.data, scores.indices, scores.indptr), shape=Y.shape)
-        found = evaluate(Y, scores, inv_propensity=weights, ks=KS, ignore=ignore)
+        scores = resized(ranker.set_params(tail=tail).predict(test.X, k=max(KS)), n_columns=test.Y.shape[1])
+        found = evaluate(test.Y, scores, inv_propensity=test.weights, ks=KS, ignore=test.ignore)
         curve.append({"tail": tail} | {f"{name}@{k}": found[f"{name}@{k}"] for name in ("P", "PSP") for k in KS})
     ranker.set_params(tail=before)
     return curve
 
 
-def result(model: str, report: dict[str, Any], **costs: float | None) -> dict[str, Any]:
-    """One model's object as ``--json`` prints it, its keys in the order of the documentation."""
+def result_row(model: str, report: dict[str, Any], **costs: float | None) -> dict[str, Any]:
+    """Return one model's object as ``--json`` prints it, its keys in the order of the documentation."""
     row: dict[str, Any] = {"model": model}
-    row |= {f"{measure}@{k}": report[f"{measure}@{k}"] for measure in MEASURES for k in KS}
-    return row | {"frontier": report["frontier"], "train_seconds": costs["train_seconds"]} | {
-        "predict_ms_per_point": report["predict_ms_per_point"],
-        "peak_memory_mb": costs["peak_memory_mb"],
-        "model_mb": costs["model_mb"],
-    }  # fmt: skip
-
-
-def propensity_weights(counts: np.ndarray, n_points: int, n_labels: int) -> np.ndarray:
-    """Inverse propensities from the training points of each label; labels beyond `counts` have none."""
-    counts = np.concatenate([counts, np.zeros(n_labels - len(counts), counts.dtype)])
-    starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-    rows = np.arange(starts[-1]) - np.repeat(starts[:-1], counts)
-    # Any matrix with these column sums will do: label l in the first N_l points.
-    columns = np.repeat(np.arange(n_labels), counts)
-    return inverse_propensity(csr_array((np.ones(len(rows), np.float32), (rows, columns)), shape=(n_points, n_labels)))
+    row |= {f"{metric}@{k}": report[f"{metric}@{k}"] for metric in METRIC_NAMES for k in KS}
+    row |= {key: report.get(key) for key in ("ECE@1", "ECE-rare@1")}
+    row |= {"frontier": report["frontier"], "train_seconds": costs["train_seconds"]}
+    row |= {"predict_ms_per_point": report["predict_ms_per_point"]}
+    return row | {key: costs[key] for key in ("peak_memory_mb", "model_mb")}
 
 
 def folder_mb(folder: str | os.PathLike[str]) -> float:
-    """Size of all files of a folder, in megabytes."""
+    """Return the size of all files of a folder, in megabytes."""
     return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / 1e6
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has held, in megabytes.
+    """Return the largest amount of memory that this process has held, in megabytes.
 
-    On Linux from the kernel's record of this very program; ``getrusage`` would count what its parent held.
+    On Linux from the kernel's record of this very program; ``getrusage`` would include what its parent held.
     """
     try:
         for line in Path("/proc/self/status").read_text().splitlines():

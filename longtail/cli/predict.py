@@ -1,167 +1,197 @@
-"""``longtail predict``: labels for texts, or for the points of a file."""
+"""``longtail predict``: labels for texts, or for the points of a file of any length."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longtail import registry
-from longtail.cli import common
-from longtail.cli.common import Format, Json, ModelFolder, TextColumn
+from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.decisions import DecisionOptions, read_threshold
+from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.errors import DataError, SettingsError
 
-BATCH = 4096
-Texts = Annotated[list[str] | None, typer.Option("--text", "-t", help="A text to label; may be repeated.")]
-Input = Annotated[
+if TYPE_CHECKING:
+    from longtail.cli.results import Scored
+    from longtail.data.streaming import PointBlock
+    from longtail.metrics.thresholds import Thresholds
+    from longtail.tagger import Tagger
+
+_RESULT_ENDINGS = (".jsonl", ".tsv", ".npz", ".txt")
+TextsOption = Annotated[list[str] | None, typer.Option("--text", "-t", help="A text to label. Can be repeated.")]
+InputOption = Annotated[
     str | None,
     typer.Option(
         "--input",
         "-i",
         metavar="FILE",
-        help="Text a line (.txt, or - for standard input), or any data.",
+        help="A text file with one text per line (- for standard input), or any dataset.",
         show_default=False,
     ),
 ]
-K = Annotated[int, typer.Option("-k", min=1, help="How many labels a text, at most.")]
-Out = Annotated[
+OutFile = Annotated[
     Path | None,
     typer.Option(
-        "--out", "-o", metavar="FILE", help="Write to a .jsonl, .tsv or .npz file instead.", show_default=False
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="Write to a .jsonl, .tsv, .npz or .txt file instead; - prints JSON lines as they are made.",
+        show_default=False,
     ),
 ]
-ENDINGS = (".jsonl", ".tsv", ".npz")
+ResumeFlag = Annotated[
+    bool, typer.Option("--resume", help="Continue a file of --out that was interrupted, where it ended.")
+]
 
 
-def predict(
+def predict_labels(
     folder: ModelFolder,
-    text: Texts = None,
-    input: Input = None,
-    k: K = 5,
-    out: Out = None,
-    format: Format = None,
-    text_column: TextColumn = None,
-    json: Json = False,
+    text: TextsOption = None,
+    input: InputOption = None,
+    out_file: OutFile = None,
+    resume: ResumeFlag = False,
+    json: JsonFlag = False,
+    *,
+    decisions: DecisionOptions,
+    options: DataOptions,
 ) -> None:
     """Suggest labels for texts, or for every point of a file."""
+    _check(text, input, out_file, resume)
+    read_threshold(decisions.threshold)
+    tagger = registry.load_tagger(folder)
+    wanted = decisions.of(tagger)
+    from longtail.cli import results
+
+    rows, skip, file = results.Rows(tagger), 0, None
+    if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
+        made_from = {"model": str(folder.resolve()), "input": str(input), "k": wanted.limit}
+        file = results.ResultFile(out_file, made_from | {"thresholds": [float(value) for value in wanted.values]})
+        skip = file.resume() if resume else 0
+    blocks = _given(text) if text else _read_blocks(str(input), tagger, options, skip)
+    with results.counted(_scored(tagger, blocks, wanted)) as (stream, count):
+        if out_file is None:
+            found = (row for block in stream for row in rows.objects(*block))
+            results.print_array(found) if json else _print_suggestions(found, tagger)
+            return
+        if str(out_file) == "-":
+            results.print_lines(stream, rows.json_lines)
+            return
+        if out_file.suffix == ".txt":
+            n = results.write_repository_text(out_file, stream, tagger.n_labels_)
+        elif file is None:
+            n = results.write_matrix(out_file, stream, tagger.n_labels_)
+        elif out_file.suffix == ".tsv":
+            n = file.write(stream, rows.tab_separated, b"point\tlabel\tscore\n")
+        else:
+            n = file.write(stream, rows.json_lines, b"")
+    what = written(out_file, f"labels for {n:,} points")
+    if input is not None and count.points >= 10_000:
+        say(str(count))
+    emit({"out": out_file, "n_points": n}) if json else tell(what)
+
+
+def _check(text: list[str] | None, input: str | None, out_file: Path | None, resume: bool) -> None:
+    """Refuse options that do not go together."""
     if bool(text) == (input is not None):
         raise SettingsError('Give either --text "…" (one or more) or --input FILE.')
-    if out is not None and out.suffix not in ENDINGS:
-        raise SettingsError(f"{out}: the file's ending tells its format. Use one of {', '.join(ENDINGS)}.")
-    model: Any = registry.load(folder)
-    points = _Points(text, None, None) if text else _read(str(input), model, format, text_column)
-    if out is not None:
-        _write(out, model, points, k)
-        facts = {"out": out, "n_points": len(points)}
-        common.emit(facts) if json else common.say(f"wrote {out}: labels for {len(points):,} points")
-    elif json:
-        common.emit([row for _, rows in _rows(model, points, k) for row in rows])
-    else:
-        _show(model, points, k)
+    if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
+        raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {', '.join(_RESULT_ENDINGS)}.")
+    if resume and (out_file is None or out_file.suffix not in (".jsonl", ".tsv") or input in (None, "-")):
+        raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl or .tsv.")
 
 
-class _Points:
-    """What is to be labelled: texts or a matrix of features, and names for the points if there are any."""
-
-    def __init__(self, texts: list[str] | None, X: Any, ids: list[str] | None) -> None:
-        self.texts, self.X, self.ids = texts, X, ids
-
-    def __len__(self) -> int:
-        return len(self.texts) if self.texts is not None else int(self.X.shape[0])
-
-    def some(self, start: int, stop: int) -> Any:
-        return self.texts[start:stop] if self.texts is not None else self.X[start:stop]
-
-    def named(self, i: int) -> dict[str, Any]:
-        row: dict[str, Any] = {} if self.ids is None else {"id": self.ids[i]}
-        return row | ({"text": self.texts[i]} if self.texts is not None else {} if row else {"id": str(i)})
+# Points -------------------------------------------------------------------------------------------------------------
 
 
-def _read(name: str, model: Any, format: str | None, text_column: list[str] | None) -> _Points:
-    reads_text = getattr(model, "vectorizer_", None) is not None
+def _given(texts: list[str]) -> Iterator[PointBlock]:
+    from longtail.data.streaming import PointBlock
+
+    yield PointBlock(0, [text_from_shell(text) for text in texts], None)
+
+
+def _read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> Iterator[PointBlock]:
+    """Return the points of a file in blocks, from point `skip` on; what cannot be read so is read whole."""
+    from longtail.data import streaming
+
+    reads_text = tagger.vectorizer_ is not None
     plain = name.removesuffix(".gz").removesuffix(".xz").removesuffix(".zst")
     if name == "-":
-        return _Points([line.rstrip("\n") for line in sys.stdin], None, None)
-    if reads_text and format is None and plain.endswith(".txt") and Path(name).is_file():
-        from longtail.data.files import lines
+        if sys.stdin is None:
+            raise SettingsError("Standard input is closed, so there is nothing to read with --input -.")
+        return streaming.line_blocks_of(sys.stdin.buffer, "standard input")
+    path = Path(name)
+    if reads_text and options.format is None and plain.endswith(".txt") and path.is_file():
+        return streaming.text_file_blocks(path, skip)
+    kind = streaming.streamable(path, options.format)
+    if kind == "table" and reads_text:
+        return streaming.table_blocks(path, options.text_column, skip)
+    if kind == "sparse" and not reads_text:
+        return streaming.sparse_blocks(path, skip)
+    return _whole(name, reads_text, options.for_model(tagger, name), skip)
 
-        return _Points([line.decode().rstrip("\r\n") for _, line in lines(Path(name))], None, None)
-    data = common.read_data(name, None, format=format, text_column=text_column, require_labels=False)
+
+def _whole(name: str, reads_text: bool, options: DataOptions, skip: int) -> Iterator[PointBlock]:
+    """Yield the points of a dataset that was read whole."""
+    from longtail.data.streaming import BLOCK, PointBlock
+
+    data = options.read(name, None, require_labels=False)
     if data.test is not None:
-        common.say(f"{data.name} has a test part; labels are for that one")
+        say(f"{data.name} has a test part; labels are predicted for that part")
         data = data.test
     if reads_text and data.texts is None:
         raise DataError("the model reads text, and this data has none", path=name, remedy="Give texts, or other data")
     if not reads_text and data.X is None:
         raise DataError("the model was trained on features, and this is text", path=name, remedy="Give its features")
-    return _Points(data.texts, None, data.ids) if reads_text else _Points(None, data.X, data.ids)
+    for start in range(skip, data.n_points, BLOCK):
+        part = slice(start, start + BLOCK)
+        ids = None if data.ids is None else data.ids[part]
+        if reads_text and data.texts is not None:
+            yield PointBlock(start, data.texts[part], None, ids)
+        elif data.X is not None:
+            yield PointBlock(start, None, data.X[part], ids)
 
 
-def _scores(model: Any, points: _Points, k: int) -> Iterator[tuple[int, Any]]:
-    """Scores of some thousand points at a time, with the place of the first."""
-    from rich.progress import track
-
-    starts = range(0, len(points), BATCH)
-    quiet = len(starts) < 3 or not common.err.is_terminal
-    for start in track(starts, "predicting", console=common.err, transient=True, disable=quiet):
-        yield start, model.predict(points.some(start, start + BATCH), k)
-
-
-def _rows(model: Any, points: _Points, k: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    names, ids = getattr(model, "label_names_", None), getattr(model, "label_ids_", None)
-    for start, scores in _scores(model, points, k):
-        bounds = scores.indptr.tolist()
-        rows = []
-        for i in range(scores.shape[0]):
-            labels = []
-            for at in range(bounds[i], bounds[i + 1]):
-                label = int(scores.indices[at])
-                found: dict[str, Any] = {"label": str(label) if names is None else names[label]}
-                found |= {} if ids is None else {"id": ids[label]}
-                labels.append(found | {"score": float(scores.data[at])})
-            rows.append(points.named(start + i) | {"labels": labels})
-        yield start, rows
+def text_from_shell(text: str) -> str:
+    """Return a text of the command line, where the locale says ASCII but the bytes are UTF-8 as well."""
+    if not any("\ud800" <= character <= "\udfff" for character in text):
+        return text
+    try:
+        return os.fsencode(text).decode("utf-8")
+    except UnicodeError:
+        remedy = "Convert the text, for example with iconv -f latin1 -t utf-8"
+        raise SettingsError(f"The text of --text is not UTF-8. {remedy}.") from None
 
 
-def _show(model: Any, points: _Points, k: int) -> None:
+# Labels -------------------------------------------------------------------------------------------------------------
+
+
+def _scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> Iterator[Scored]:
+    """Predict block by block."""
+    n_blank = n_texts = 0
+    for block in blocks:
+        scores = tagger.predict(block.texts if block.texts is not None else block.X, wanted.limit)
+        if block.texts is not None:
+            n_texts += len(block.texts)
+            n_blank += int((scores.indptr[1:] == scores.indptr[:-1]).sum())
+        yield block, wanted.decide(scores, tagger.label_counts_)
+    if n_blank:
+        say(f"The model knows no word of {n_blank:,} of {n_texts:,} texts; these get no label.")
+
+
+def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
     from rich.text import Text
 
-    from longtail.cli.tables import suggestions
+    from longtail.cli.tables import suggestions_table
 
-    for _, rows in _rows(model, points, k):
-        for row in rows:
-            common.out.print(Text(row.get("text") or row.get("id", ""), "bold"))
-            if row["labels"]:
-                common.out.print(suggestions([(found["label"], found["score"]) for found in row["labels"]]))
-            else:
-                common.out.print("  no label", style="dim")
-
-
-def _write(path: Path, model: Any, points: _Points, k: int) -> None:
-    """All or nothing, in the format of the file's ending."""
-    import json
-
-    from longtail.store import atomic_file
-
-    with atomic_file(path) as fresh:
-        if path.suffix == ".npz":
-            from scipy.sparse import save_npz, vstack
-
-            with fresh.open("wb") as stream:
-                save_npz(stream, vstack([scores for _, scores in _scores(model, points, k)], format="csr"))
-            return
-        with fresh.open("w", encoding="utf-8") as text:
-            if path.suffix == ".tsv":
-                text.write("point\tlabel\tscore\n")
-            for start, rows in _rows(model, points, k):
-                for i, row in enumerate(rows):
-                    if path.suffix == ".jsonl":
-                        text.write(json.dumps(row, ensure_ascii=False) + "\n")
-                        continue
-                    point = row.get("id", start + i)
-                    for found in row["labels"]:
-                        name = " ".join(found["label"].split())  # a tab or a line break would end the cell
-                        text.write(f"{point}\t{found.get('id', name)}\t{found['score']:.6g}\n")
+    for row in rows:
+        out.print(Text(row.get("text") or row.get("id", ""), "bold"))
+        if row["labels"]:
+            out.print(suggestions_table([(found["label"], found["score"]) for found in row["labels"]]))
+        else:
+            blank = "text" in row and tagger.blank_rows([row["text"]]).size
+            out.print("  no label: the model knows no word of this text" if blank else "  no label", style="dim")

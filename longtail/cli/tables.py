@@ -1,4 +1,4 @@
-"""Results as tables for people."""
+"""Results as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -9,77 +9,114 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from longtail.cli.measure import KS, MEASURES
+from longtail.cli.measure import KS, METRIC_NAMES
 
-_WORDS = {
-    "P": "precision: right labels among the first k",
-    "nDCG": "gain, earlier places count more",
-    "PSP": "precision, rare labels weighed up",
-    "PSnDCG": "gain, rare labels weighed up",
-    "R": "recall: share of a point's labels found",
-    "C": "coverage: share of all labels ever found",
-    "F": "best mean of P and PSP by re-ranking",
+_MEANINGS = {
+    "P": "precision: correct labels among the top k",
+    "nDCG": "gain: higher ranks count more",
+    "PSP": "precision, rare labels weigh more",
+    "PSnDCG": "gain, rare labels weigh more",
+    "R": "recall: share of a point's labels that is found",
+    "C": "coverage: share of all labels found at least once",
+    "B": "balance: best mean of P and PSP by re-ranking",
 }
-_COLUMNS = {  # key: heading, decimals, whether less is better
+_COMPARED_COLUMNS = {  # key: heading, decimals, whether less is better
     "P@1": ("P@1", 1, False),
     "P@5": ("P@5", 1, False),
     "PSP@1": ("PSP@1", 1, False),
     "PSP@5": ("PSP@5", 1, False),
-    "F@1": ("F@1", 1, False),
-    "F@5": ("F@5", 1, False),
+    "B@1": ("B@1", 1, False),
+    "B@5": ("B@5", 1, False),
     "C@5": ("C@5", 1, False),
     "train_seconds": ("train\ns", 1, True),
-    "predict_ms_per_point": ("ms a\npoint", 2, True),
+    "predict_ms_per_point": ("ms/\npoint", 2, True),
     "peak_memory_mb": ("peak\nMB", 0, True),
     "model_mb": ("model\nMB", 1, True),
 }
+_TRIED = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
 
 
-def one(result: dict[str, Any], title: str) -> Table:
-    """All measures of one model."""
+def metrics_table(result: dict[str, Any], title: str) -> Table:
+    """Return all metrics of one model."""
     table = _table(title)
     table.add_column("%")
     for k in KS:
         table.add_column(f"@{k}", justify="right")
     table.add_column("", style="dim")
-    for measure in MEASURES:
-        table.add_row(measure, *(f"{result[f'{measure}@{k}']:.2f}" for k in KS), _WORDS[measure])
-    costs = [f"{result['predict_ms_per_point']:.3f} ms a point", f"model {result['model_mb']:.1f} MB"]
+    for metric in METRIC_NAMES:
+        table.add_row(metric, *(f"{result[f'{metric}@{k}']:.2f}" for k in KS), _MEANINGS[metric])
+    if result.get("ECE@1") is not None:
+        rare = "" if result["ECE-rare@1"] is None else f"; of rare labels {result['ECE-rare@1']:.2f}"
+        table.add_row("ECE", f"{result['ECE@1']:.2f}", *[""] * (len(KS) - 1), f"calibration error of scores{rare}")
+    costs = []
+    if result["predict_ms_per_point"] is not None:
+        costs = [f"{result['predict_ms_per_point']:.3f} ms per point", f"model {result['model_mb']:.1f} MB"]
     if result["train_seconds"] is not None:
         costs.insert(0, f"trained in {result['train_seconds']:.1f} s")
     table.caption = ", ".join(costs)
     return table
 
 
-def several(results: list[dict[str, Any]], title: str) -> Table:
-    """The chief measures of several models, the best of each in bold."""
+def decisions_table(result: dict[str, Any]) -> Table:
+    """Return precision, recall and F1 of the labels that a threshold decides on."""
+    values, limit = result["threshold"]["values"], result["threshold"]["limit"]
+    shown = ", ".join(f"{value:g}" for value in values)
+    table = _table(f"Labels that reach the threshold {shown}, at most {limit} per point")
+    for heading in ("%", "P", "R", "F1"):
+        table.add_column(heading, justify="left" if heading == "%" else "right")
+    table.add_column("", style="dim")
+    meanings = {"micro": "over all pairs", "macro": "mean over labels", "example": "mean over points"}
+    for average, meaning in meanings.items():
+        cells = (f"{result[f'{average}-{name}']:.2f}" for name in ("P", "R", "F1"))
+        table.add_row(average, *cells, meaning)
+    return table
+
+
+def thresholds_table(facts: dict[str, Any]) -> Table:
+    """Return F1 for each limit and threshold, the best in bold."""
+    best = max(max(row["f1"]) for row in facts["table"])
+    table = _table(f"{facts['goal']}-F1 in percent, by number of labels per point (rows) and threshold")
+    table.add_column("limit", justify="right")
+    for value in facts["thresholds"]:
+        table.add_column(f"{value:g}", justify="right", no_wrap=True)
+    for row in facts["table"]:
+        cells = [f"[bold green]{f1:.1f}[/]" if f1 == best else f"{f1:.1f}" for f1 in row["f1"]]
+        table.add_row(str(row["limit"]), *cells)
+    return table
+
+
+def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
+    """Return the main metrics of several models, the best of each in bold."""
     table = _table(title)
     table.add_column("model", overflow="fold", vertical="bottom", min_width=8)
-    for heading, _, _ in _COLUMNS.values():
+    for heading, _, _ in _COMPARED_COLUMNS.values():
         table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
     whole = [row for row in results if "error" not in row]
     best = {
         key: (min if less else max)(row[key] for row in whole) if len(whole) > 1 else None
-        for key, (_, _, less) in _COLUMNS.items()
+        for key, (_, _, less) in _COMPARED_COLUMNS.items()
     }
     for row in results:
         if "error" in row:
-            table.add_row(escape(row["model"]), *["–"] * len(_COLUMNS), style="red")
+            table.add_row(escape(row["model"]), *["–"] * len(_COMPARED_COLUMNS), style="red")
             continue
         cells = []
-        for key, (_, decimals, _) in _COLUMNS.items():
+        for key, (_, decimals, _) in _COMPARED_COLUMNS.items():
             cell = f"{row[key]:.{decimals}f}"
-            cells.append(f"[bold green]{cell}[/]" if row[key] == best[key] else cell)
+            cell = f"[bold green]{cell}[/]" if row[key] == best[key] else cell
+            if key in row.get("deviation", {}):
+                cell += f"\n[dim]±{row['deviation'][key]:.{decimals}f}[/]"
+            cells.append(cell)
         table.add_row(escape(row["model"]), *cells)
     return table
 
 
-def tradeoff(results: list[dict[str, Any]]) -> Table:
-    """P@1 / PSP@1 of several models along the curve between the two."""
+def trade_off_table(results: list[dict[str, Any]]) -> Table:
+    """Return P@1 / PSP@1 of several models along the curve between the two."""
     curves = [(row["model"], row["tradeoff"]) for row in results if "tradeoff" in row]
-    table = _table("P@1 / PSP@1 from plain precision (0) to rare labels (1), by β or by the model's own tail")
+    table = _table("P@1 / PSP@1 in percent, from frequent (0) to rare labels (1), along β or the parameter tail")
     table.add_column("model", overflow="fold", min_width=8)
-    table.add_column("by")
+    table.add_column("along")
     knobs = [next(iter(curve[0])) for _, curve in curves]
     for point in curves[0][1] if curves else []:
         table.add_column(f"{point[knobs[0]]:g}", justify="right", no_wrap=True)
@@ -89,10 +126,10 @@ def tradeoff(results: list[dict[str, Any]]) -> Table:
     return table
 
 
-def bins(results: list[dict[str, Any]]) -> Table:
-    """What labels of each frequency contribute to P@5 and PSP@5 of several models."""
+def bins_table(results: list[dict[str, Any]]) -> Table:
+    """Return the contribution of frequent and rare labels to P@5 and PSP@5 of several models."""
     shown = [(row["model"], row["bins"]) for row in results if "bins" in row]
-    table = _table("P@5 / PSP@5 by the labels' training points, each bin a fifth of all of them")
+    table = _table("Contribution to P@5 / PSP@5 in percent, by training points per label; each bin has a fifth of them")
     table.add_column("model", overflow="fold", min_width=8)
     for part in shown[0][1] if shown else []:
         table.add_column(f"{part['frequency_max']:,}–{part['frequency_min']:,}", justify="right", no_wrap=True)
@@ -102,7 +139,7 @@ def bins(results: list[dict[str, Any]]) -> Table:
 
 
 def _table(title: str) -> Table:
-    """A table that fits a terminal of 80 columns."""
+    """Return an empty table that fits a terminal of 80 columns."""
     return Table(
         title=escape(title),
         title_justify="left",
@@ -114,10 +151,30 @@ def _table(title: str) -> Table:
     )
 
 
-def suggestions(found: list[tuple[str, float]], *, width: int = 12) -> Table:
-    """Labels with their scores as numbers and bars."""
+def suggestions_table(found: list[tuple[str, float]], *, width: int = 12) -> Table:
+    """Return labels with their scores as numbers and bars."""
     table = Table.grid(padding=(0, 2))
     for label, score in found:
         bar = "█" * round(width * score)
         table.add_row(f"  {score:.3f}", Text(f"{bar:<{width}}", "cyan"), Text(label))
     return table
+
+
+def held_out_table(report: list[dict[str, Any]]) -> Table:
+    """Return the models that were tried on held-out points: metrics and seconds, or why one was skipped.
+
+    The chosen ones are in bold.
+    """
+    found = Table.grid(padding=(0, 2))
+    timed = any("seconds" in row for row in report)
+    found.add_row(*(Text(head, "dim") for head in ("on held-out points", *_TRIED, *(["s"] if timed else []))))
+    for row in report:
+        style = "bold" if row.get("chosen") else ""
+        if not any(metric in row for metric in _TRIED):
+            found.add_row(Text(row["model"], style), Text(row.get("skipped", ""), "dim"))
+            continue
+        cells = [f"{row[metric]:.2f}" if metric in row else "" for metric in _TRIED]
+        cells += [f"{row['seconds']:.1f}" if "seconds" in row else ""] if timed else []
+        fewer = f" ({row['points']:,} points)" if "points" in row else ""
+        found.add_row(Text(row["model"] + fewer, style), *(Text(cell, style) for cell in cells))
+    return found

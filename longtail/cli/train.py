@@ -1,88 +1,174 @@
-"""``longtail train``: from data to a model folder."""
+"""``longtail train``: from a dataset to a model folder."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from longtail import registry
-from longtail.cli import common
-from longtail.cli.common import DataPath, Format, Jobs, Json, LabelsColumn, LabelsSeparator, Seed, Settings, TextColumn
+from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.options import (
+    DataOptions,
+    DataPath,
+    JobsOption,
+    JsonFlag,
+    SeedOption,
+    SetOption,
+    check_model_folder,
+    model_defaults,
+    split_settings,
+)
+from longtail.cli.progress_bar import doing
+from longtail.errors import SettingsError
 
-Model = Annotated[
-    str, typer.Option("--model", "-m", help=f"Name or composition. Names: {', '.join(registry.names())}.")
+ModelOption = Annotated[
+    str,
+    typer.Option(
+        "--model", "-m", help=f"A model, or a composition such as labeltext(bonsai): {', '.join(registry.names())}."
+    ),
 ]
-Out = Annotated[
-    Path, typer.Option("--out", "-o", metavar="DIR", help="Folder to write the model to.", show_default=False)
+OutFolder = Annotated[
+    Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to write the model to.", show_default=False)
 ]
 
+if TYPE_CHECKING:
+    from longtail.data import Dataset
+    from longtail.models.base import Ranker
 
-def train(
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a training is run."""
+
+    seed: SeedOption = 0
+    jobs: JobsOption = None
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start again: remove the checkpoint that an interrupted training left.")
+    ] = False
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Print memory, time and model size to expect, and do not train.")
+    ] = False
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="Memory that training may take, such as 8GB; more is refused.", show_default=False
+        ),
+    ] = None
+
+
+def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
+    """Return the folder beside the model that keeps finished steps; with `fresh`, remove what is there."""
+    from longtail.engine.checkpoints import check_steps_folder, remove_steps
+
+    folder = out_folder.with_name(f".{out_folder.name}.checkpoint")
+    check_steps_folder(folder)
+    if fresh and folder.exists() and remove_steps(folder):
+        say(f"Removed {folder}; training starts again.")
+    return folder
+
+
+def train_model(
     data: DataPath,
-    out: Out,
-    model: Model = "bonsai",
-    set_: Settings = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    format: Format = None,
-    text_column: TextColumn = None,
-    labels_column: LabelsColumn = None,
-    labels_separator: LabelsSeparator = None,
-    json: Json = False,
+    out_folder: OutFolder = None,
+    model: ModelOption = registry.DEFAULT_MODEL,
+    set_: SetOption = None,
+    json: JsonFlag = False,
+    *,
+    run: RunOptions,
+    options: DataOptions,
 ) -> None:
-    """Train a model on DATA (its train part, where it has a test part) and save it."""
-    settings, vectorizer = common.split_settings(set_)
-    ranker = registry.make(model, settings, defaults=common.defaults(seed, jobs))
-    common.check_out(out)
-    read = common.read_data(
-        data,
-        vectorizer or "tfidf",
-        format=format,
-        text_column=text_column,
-        labels_column=labels_column,
-        labels_separator=labels_separator,
-    )
+    """Train a model on DATA and save it. If DATA has a test part, it is not used.
+
+    If training is interrupted, the same command goes on after the last finished step.
+    """
+    settings, vectorizer = split_settings(set_)
+    ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs))
+    ranker.check_params()
+    from longtail.engine.memory import set_limit
+
+    set_limit(run.memory)
+    if run.estimate:
+        _tell_estimate(ranker, model, options.read(data, vectorizer or "tfidf"), json)
+        return
+    if out_folder is None:
+        raise SettingsError("Missing option '--out': name a folder to write the model to, or give --estimate.")
+    check_model_folder(out_folder)
+    read = options.read(data, vectorizer or "tfidf")
+    from longtail import store
     from longtail.cli import measure
     from longtail.tagger import Tagger
 
     tagger = Tagger(ranker)
-    with (
-        common.doing(f"training {model} on {read.n_points:,} points, {read.n_labels:,} labels"),
-        measure.stopwatch() as watch,
-    ):
-        tagger.fit_dataset(read)
-    facts: dict[str, Any] = {
-        "model": model,
-        "data": read.name,
-        "n_points": read.n_points,
-        "n_features": read.n_features,
-        "n_labels": read.n_labels,
-        "train_seconds": watch.seconds,
-        "compile_seconds": watch.compiling,
-        "peak_memory_mb": measure.peak_memory_mb(),
-    }
-    tagger.notes_["training"] = facts
-    tagger.save(out)
-    facts = {"out": out, **facts, "model_mb": measure.folder_mb(out / "ranker")}
+    fits = ranker.n_fits()
+    if sum(fits.values()) > 1:
+        say(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
+    checkpoint = checkpoint_of(out_folder, run.fresh)
+    with ranker.resumable(checkpoint):
+        with (
+            doing(f"training {model} on {read.n_points:,} points, {read.n_labels:,} labels"),
+            measure.stopwatch() as watch,
+        ):
+            tagger.fit_dataset(read)
+        facts: dict[str, Any] = {
+            "model": model,
+            "data": read.name,
+            "n_points": read.n_points,
+            "n_features": read.n_features,
+            "n_labels": read.n_labels,
+            "train_seconds": watch.seconds,
+            "compile_seconds": watch.compiling,
+            "peak_memory_mb": measure.peak_memory_mb(),
+        }
+        tagger.notes_["training"] = facts
+        tagger.save(out_folder)
+        store.remove_leftovers(out_folder)
+    facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
     facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
     if json:
-        common.emit(facts)
+        emit(facts)
         return
     if "report" in facts:
-        from longtail.cli import tried
+        from longtail.cli.tables import held_out_table
 
-        common.out.print(tried.table(facts["report"]))
+        out.print(held_out_table(facts["report"]))
     if "why" in facts:
-        common.out.print(f"Chosen: {facts['why']}", markup=False, highlight=False)
+        tell(f"Chosen: {facts['why']}")
     compiled = f" (and {watch.compiling:.1f} s once, to compile kernels)" if watch.compiling > 0.05 else ""
-    common.out.print(
-        f"Trained [bold]{model}[/] on {read.name} in {watch.seconds:.1f} s{compiled}; "
-        f"{facts['model_mb']:.1f} MB, peak memory {facts['peak_memory_mb']:,.0f} MB",
-        highlight=False,
+    tell(
+        f"Trained {model} on {read.name} in {watch.seconds:.1f} s{compiled}; "
+        f"{facts['model_mb']:.1f} MB, peak memory {facts['peak_memory_mb']:,.0f} MB"
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
-    common.out.print(
-        f"Saved in {out}. Try: longtail predict {out} {use}", markup=False, highlight=False, soft_wrap=True
+    tell(f"{written(out_folder)}. Try: longtail predict {out_folder} {use}")
+
+
+def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
+    """Print what a training is expected to take."""
+    from longtail.models.estimate import estimate
+    from longtail.tagger import training_matrices
+
+    with doing(f"fitting {model} to samples"):
+        expected = estimate(ranker, *training_matrices(data))
+    facts = {
+        "model": model,
+        "data": data.name,
+        "n_points": data.n_points,
+        "n_features": data.n_features,
+        "n_labels": data.n_labels,
+        "n_sample": expected.n_sample,
+        "memory_mb": expected.memory_bytes / 1e6,
+        "train_seconds": expected.seconds,
+        "model_mb": expected.model_bytes / 1e6,
+    }
+    if json:
+        emit(facts)
+        return
+    tell(
+        f"Training {model} on {data.name} ({data.n_points:,} points, {data.n_features:,} features, "
+        f"{data.n_labels:,} labels) needs about {facts['memory_mb']:,.0f} MB of memory and "
+        f"{facts['train_seconds']:,.1f} s; the model about {facts['model_mb']:,.1f} MB. "
+        f"Time and size are extended from {expected.n_sample:,} points."
     )

@@ -1,99 +1,66 @@
-"""One model trained and measured in a process of its own, so that its peak of memory is its own and its failure too.
+"""Train and measure one model in a process of its own, so that its peak memory is its own, and its failure too.
 
-The process that compares writes the data once as plain arrays and starts ``python -m longtail.cli.worker FOLDER`` for
-each model; what is to be done stands in ``task.json`` there, and the worker leaves ``result.json``.
+The parent process writes the dataset once and starts ``python -m longtail.cli.worker FOLDER`` per model. The task
+stands in ``task.json`` of that folder, and the worker leaves ``result.json``. While it works it reports stages and
+remarks as JSON lines, which the parent shows as if they were its own.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
+from longtail import progress
 from longtail.errors import LongtailError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from scipy.sparse import csr_array
-
     from longtail.data import Dataset
 
-
-@dataclass
-class Prepared:
-    """A dataset without names: what rankers see."""
-
-    X: csr_array  # (N, D)
-    Y: csr_array  # (N, L)
-    Z: csr_array | None  # (L, D)
-    X_test: csr_array
-    Y_test: csr_array
-    ignore: np.ndarray | None  # (P, 2)
-    ignore_test: np.ndarray | None
-
-    @classmethod
-    def of(cls, data: Dataset) -> Prepared:
-        """The matrices of a dataset with a test part."""
-        test = data.test
-        assert data.X is not None
-        assert test is not None
-        assert test.X is not None
-        return cls(data.X, data.Y, data.Z, test.X, test.Y, data.ignore, test.ignore)
-
-    def save(self, folder: Path) -> None:
-        """Write the arrays."""
-        from longtail import store
-
-        shapes, arrays = {}, {}
-        for name, value in vars(self).items():
-            if name.startswith("ignore") and value is not None:
-                arrays[name] = value
-            elif value is not None:
-                shapes[name] = list(value.shape)
-                arrays |= {f"{name}.{part}": getattr(value, part) for part in ("data", "indices", "indptr")}
-        folder.mkdir()
-        store.write(folder, "prepared", {"shapes": shapes}, arrays)
-
-    @classmethod
-    def load(cls, folder: Path) -> Prepared:
-        """Read them back, into memory of its own as training expects."""
-        from scipy.sparse import csr_array
-
-        from longtail import store
-
-        stored = store.read(folder, mmap=False, verify=False)
-        held: dict[str, Any] = {name: stored.arrays.get(name) for name in ("Z", "ignore", "ignore_test")}
-        for name, shape in stored.meta["shapes"].items():
-            parts = [stored.arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr")]
-            held[name] = csr_array(tuple(parts), shape=tuple(shape))
-        return cls(**held)
+_LEAST_STEP = 0.005
+_log = logging.getLogger("longtail.cli")
 
 
-def run(
-    data: Path,
-    model: str,
-    settings: dict[str, Any],
-    defaults: dict[str, Any],
-    folder: Path,
-    extras: Sequence[str] = (),
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class ModelTask:
+    """A model to train and measure; everything in it is a JSON value."""
+
+    data: str
+    """Folder that :func:`save_matrices` wrote."""
+    model: str
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Parameters by ``model.parameter``, and below, defaults, as for :func:`longtail.registry.make`."""
+    defaults: dict[str, Any] = field(default_factory=dict)
+    extras: list[str] = field(default_factory=list)
+    """Further results: "tradeoff", "bins"."""
+    propensity: tuple[float, ...] = ()
+    """A and B of the propensity model, where they are not the usual ones."""
+
+
+def save_matrices(data: Dataset, folder: Path) -> None:
+    """Write what rankers see of a dataset with a test part: matrices and pairs to ignore, no texts and no names."""
+    from longtail.data import write
+
+    bare: dict[str, Any] = dict.fromkeys(("ids", "texts", "label_ids", "label_names", "label_texts", "vectorizer"))
+    assert data.test is not None
+    write(replace(data, **bare, test=replace(data.test, **bare)), folder, "npz")
+
+
+def run_task(task: ModelTask, folder: Path) -> dict[str, Any]:
     """Train and measure one model in its own process.
 
     Parameters
     ----------
-    data : Path
-        Where ``Prepared.save`` wrote.
-    model, settings, defaults
-        As for :func:`longtail.registry.make`.
+    task : ModelTask
+        The model and how to train and measure it.
     folder : Path
         A new folder for the task, its result and, under ``model``, the fitted ranker.
-    extras : sequence of str
-        Further measures: "tradeoff", "bins".
 
     Returns
     -------
@@ -101,8 +68,7 @@ def run(
         The model's object as ``compare --json`` prints it, or ``model`` and ``error``.
     """
     folder.mkdir()
-    task = {"data": str(data), "model": model, "settings": settings, "defaults": defaults, "extras": list(extras)}
-    (folder / "task.json").write_text(json.dumps(task))
+    (folder / "task.json").write_text(json.dumps(asdict(task)))
     code = _process(folder)
     try:
         return json.loads((folder / "result.json").read_text())
@@ -110,51 +76,99 @@ def run(
         why = f"ended with code {code}"
         if code == -signal.SIGKILL:
             why = "was killed, most likely because memory ran out"
-        return {"model": model, "error": f"the process that trained it {why}"}
+        return {"model": task.model, "error": f"the process that trained it {why}"}
 
 
-def _process(folder: Path) -> int:
-    """Work in a process of its own; its exit code."""
-    # What a library may print there must not get among our own output: 2 is standard error.
-    return subprocess.run([sys.executable, "-m", "longtail.cli.worker", str(folder)], stdout=2, check=False).returncode
+def _process(folder: Path) -> int | None:
+    """Do the task in a process of its own, pass on what it reports, and return its exit code."""
+    command = [sys.executable, "-m", "longtail.cli.worker", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                report = json.loads(line)
+                if "stage" in report:
+                    progress.relay(report["stage"], report["share"])
+                else:
+                    _log.log(report["level"], "%s", report["remark"])
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
 
 
-def work(folder: Path) -> None:
-    """What the process does."""
+def do_task(folder: Path) -> None:
+    """Read the task of a folder, train and measure the model, and write the result."""
     from longtail import registry
     from longtail.cli import measure
+    from longtail.data import read
     from longtail.metrics import frequency_bins, inverse_propensity
+    from longtail.sparse import label_counts
     from longtail.tagger import without
 
-    task = json.loads((folder / "task.json").read_text())
-    model = task["model"]
+    task = ModelTask(**json.loads((folder / "task.json").read_text()))
     try:
-        data = Prepared.load(Path(task["data"]))
-        ranker = registry.make(model, task["settings"], defaults=task["defaults"])
+        data = read(task.data, vectorizer=None)
+        assert data.test is not None
+        ranker = registry.make(task.model, task.settings, defaults=task.defaults)
         with measure.stopwatch() as watch:
             ranker.fit(data.X, without(data.Y, data.ignore), label_features=data.Z)
         ranker.save(folder / "model")
-        weights = inverse_propensity(data.Y)
-        report = measure.accuracy(ranker, data.X_test, data.Y_test, weights, data.ignore_test)
-        found = measure.result(
-            model,
+        weights = inverse_propensity(data.Y, *task.propensity)
+        counts = label_counts(data.Y)
+        test = measure.EvaluationSet(data.test.X, data.test.Y, weights, data.test.ignore, counts)
+        report = measure.accuracy(ranker, test)
+        found = measure.result_row(
+            task.model,
             report,
             train_seconds=watch.seconds,
             peak_memory_mb=measure.peak_memory_mb(),
             model_mb=measure.folder_mb(folder / "model"),
         )
-        if "tradeoff" in task["extras"]:
-            found["tradeoff"] = measure.tradeoff(ranker, data.X_test, data.Y_test, weights, data.ignore_test, report)
-        if "bins" in task["extras"]:
-            scores = ranker.predict(data.X_test, k=max(measure.KS))
-            found["bins"] = frequency_bins(data.Y_test, scores, data.Y, ignore=data.ignore_test)
+        if "tradeoff" in task.extras:
+            found["tradeoff"] = measure.trade_off(ranker, test, report)
+        if "bins" in task.extras:
+            scores = ranker.predict(test.X, k=max(measure.KS))
+            found["bins"] = frequency_bins(test.Y, scores, data.Y, inv_propensity=weights, ignore=test.ignore)
     except LongtailError as error:
-        found = {"model": model, "error": str(error)}
+        found = {"model": task.model, "error": str(error)}
     (folder / "result.json").write_text(json.dumps(found))
+
+
+class _Reports(logging.Handler):
+    """Write stages and remarks as JSON lines for the parent process."""
+
+    def __init__(self, lines: TextIO) -> None:
+        super().__init__()
+        self.lines = lines
+        self.last = ("", -1.0)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.write({"level": record.levelno, "remark": record.getMessage()})
+
+    def stage(self, name: str, share: float) -> None:
+        """Report a stage, unless hardly anything has changed: some stages advance many thousand times."""
+        if name == self.last[0] and 0 < share < min(1.0, self.last[1] + _LEAST_STEP):
+            return
+        self.last = (name, share)
+        self.write({"stage": name, "share": share})
+
+    def write(self, report: dict[str, Any]) -> None:
+        self.lines.write(json.dumps(report) + "\n")
+        self.lines.flush()
+
+
+def _main(folder: Path) -> None:
+    from longtail.cli.console import logged_remarks
+
+    reports = _Reports(os.fdopen(os.dup(1), "w", encoding="utf-8"))
+    os.dup2(2, 1)  # what a library may print goes to standard error, not among the reports
+    with logged_remarks(reports), progress.listen(reports.stage):
+        do_task(folder)
 
 
 if __name__ == "__main__":
     try:
-        work(Path(sys.argv[1]))
+        _main(Path(sys.argv[1]))
     except KeyboardInterrupt:
         sys.exit(130)

@@ -15,18 +15,24 @@ from tests.cli.conftest import Run
 @pytest.fixture(autouse=True)
 def small(raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(longtail, "DEMO", raw)
-    monkeypatch.setattr(worker, "_process", worker.work)  # in this process; test_verbs has the real thing
+    monkeypatch.setattr(worker, "_process", worker.do_task)  # in this process; test_verbs has the real thing
 
 
 def test_demo_shows_a_table_and_suggestions(run: Run) -> None:
     told = run("demo", "--text", "a plum tart").stdout
-    for words in (*demo.MODELS, "60 to train, 15 to test, 7 labels", "“a plum tart”", "all about plum", "Rare labels"):
+    for words in (
+        *demo.DEMO_MODELS,
+        "60 for training, 15 for testing",
+        "“a plum tart”",
+        "all about plum",
+        "Rare labels",
+    ):
         assert words in told
 
 
 def test_demo_as_json(run: Run) -> None:
     found = json.loads(run("demo", "--json").stdout)
-    assert [row["model"] for row in found["results"]] == list(demo.MODELS)
+    assert [row["model"] for row in found["results"]] == list(demo.DEMO_MODELS)
     assert found["results"][-1]["P@1"] > found["results"][0]["P@3"]
     rare = found["rare"]
     assert rare["found_only"] - rare["found_by_baseline_only"] == rare["found"] - rare["found_by_baseline"]

@@ -1,0 +1,128 @@
+"""Where the verbs print, and how they end: results, remarks, JSON, errors and exit codes."""
+
+from __future__ import annotations
+
+import errno
+import functools
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from longtail.errors import LongtailError
+
+out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
+err = Console(stderr=True)
+
+
+def tell(message: str, style: str = "") -> None:
+    """Print a line of the result."""
+    out.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def say(message: str, style: str = "dim") -> None:
+    """Print a remark beside the result, on standard error."""
+    err.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def written(path: Path, what: str = "") -> str:
+    """Return the one sentence for a file or folder that was written."""
+    return f"Wrote {path}: {what}" if what else f"Wrote {path}"
+
+
+def emit(document: Any) -> None:
+    """Print JSON on standard output; in ASCII where the output cannot take more."""
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=ascii_only, default=_json_value) + "\n")
+
+
+def _json_value(value: Any) -> Any:
+    """Return a NumPy number or a path as a JSON value."""
+    return value.item() if hasattr(value, "item") else os.fspath(value)
+
+
+def fail(message: str) -> NoReturn:
+    """Print what is wrong, and end with exit code 2."""
+    say(f"error: {_with_options(message)}", style="bold red")
+    raise typer.Exit(2)
+
+
+def _with_options(message: str) -> str:
+    """Replace names of Python parameters, as in "text= (--text-column on the command line)", by those of options."""
+    return re.sub(r"\S+ \((--[^()]+) on the command line\)", r"\1", message)
+
+
+class _Remarks(logging.Handler):
+    """Print what the library logs as remarks."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warns = record.levelno >= logging.WARNING
+        message = _with_options(record.getMessage())
+        say(f"warning: {message}" if warns else message, style="yellow" if warns else "dim")
+
+
+@contextmanager
+def logged_remarks(handler: logging.Handler | None = None) -> Iterator[None]:
+    """Show INFO and WARNING records of the library while the block runs; with `handler`, pass them to it."""
+    logger, chosen = logging.getLogger("longtail"), handler or _Remarks()
+    before = logger.level
+    logger.addHandler(chosen)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(chosen)
+        logger.setLevel(before)
+
+
+def guarded(verb: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a verb such that mistakes in the input end with one message and exit code 2."""
+
+    @functools.wraps(verb)
+    def run_guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            with logged_remarks():
+                verb(*args, **kwargs)
+            sys.stdout.flush()
+        except LongtailError as error:
+            fail(str(error))
+        except KeyboardInterrupt:
+            say("Interrupted.")
+            raise typer.Exit(130) from None
+        except BrokenPipeError:  # the reader has seen enough, as `head` does
+            _discard_output()
+        except OSError as error:
+            with suppress(OSError):
+                _discard_output()
+            fail(_explained(error))
+        except UnicodeError as error:
+            fail(f"Some text is not UTF-8 ({error}). Convert the input, for example with iconv -f latin1 -t utf-8.")
+        except RecursionError:
+            fail("The model or a setting is nested too deeply. Use fewer brackets.")
+        except MemoryError:
+            fail("There is not enough memory. Use a smaller model or fewer threads, or a machine with more memory.")
+
+    return run_guarded
+
+
+def _explained(error: OSError) -> str:
+    """Return what went wrong with a file in one sentence."""
+    where = f"{error.filename}: " if error.filename is not None else ""
+    # NumPy raises an OSError without a number where it could write only a part of an array.
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and "written" in str(error)):
+        return f"{where}The disk is full. Free some space, or write to another disk."
+    return f"{where}{error.strerror or error}."
+
+
+def _discard_output() -> None:
+    """Send what is still to be printed nowhere: Python would complain about it at the end."""
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())

@@ -1,0 +1,134 @@
+"""Decisions on the command line: ``--threshold``, metrics of decisions, and results per label as a file."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail.errors import SettingsError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from scipy.sparse import csr_array
+
+    from longtail.metrics.decisions import DecisionCounts
+    from longtail.metrics.thresholds import Thresholds
+    from longtail.tagger import Tagger
+
+ThresholdOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|auto",
+        help="Lowest score of a label, from 0 to 1, or auto: the threshold with the best F1 on held-out points.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True)
+class DecisionOptions:
+    """How many labels a point gets, and which score they need."""
+
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "-k", min=1, metavar="INT", help="Number of labels per text, at most; 5 by default.", show_default=False
+        ),
+    ] = None
+    threshold: ThresholdOption = None
+
+    def of(self, tagger: Tagger) -> Thresholds:
+        """Return thresholds and limit for a model."""
+        return tagger.thresholds(read_threshold(self.threshold), self.k)
+
+
+@dataclass(frozen=True)
+class DecisionResults:
+    """What ``evaluate`` computes beside the metrics of rankings."""
+
+    threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|auto",
+            help="Also compute precision, recall and F1 of the labels whose score reaches this threshold.",
+            show_default=False,
+        ),
+    ] = None
+    per_label: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Write test points, suggestions, precision, recall and F1 of each label to a file.",
+            show_default=False,
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        read_threshold(self.threshold)
+        if self.per_label is not None and self.per_label.suffix != ".csv":
+            raise SettingsError(f"Cannot write results per label to {self.per_label}: use a name that ends in .csv.")
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any of them is."""
+        return self.threshold is not None or self.per_label is not None
+
+    def of(self, tagger: Tagger) -> Thresholds:
+        """Return thresholds and limit: with a threshold among the top 50, without one the top 5."""
+        from longtail.metrics.thresholds import MOST_DECIDED
+
+        threshold = read_threshold(self.threshold)
+        return tagger.thresholds(threshold, MOST_DECIDED if isinstance(threshold, float) else None)
+
+
+def read_threshold(text: str | None) -> float | str | None:
+    """Return the value of ``--threshold``."""
+    if text is None or text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise SettingsError(f"--threshold is {text!r}; give a number from 0 to 1, or auto.")
+    return value
+
+
+def count_of(
+    tagger: Tagger, X: Any, Y: csr_array, ignore: np.ndarray | None, wanted: DecisionResults
+) -> tuple[Thresholds, DecisionCounts]:
+    """Decide on labels of these points and compare them with the truth."""
+    from longtail.metrics.decisions import count_decisions
+    from longtail.sparse import resized
+
+    thresholds = wanted.of(tagger)
+    scores = thresholds.decide(tagger.ranker_.predict(X, thresholds.limit), tagger.label_counts_)
+    return thresholds, count_decisions(Y, resized(scores, n_columns=Y.shape[1]), ignore=ignore)
+
+
+def write_per_label(path: Path, tagger: Tagger, counts: DecisionCounts, names: list[str]) -> int:
+    """Write one line per label that occurs in the truth or among the decisions; return their number."""
+    import numpy as np
+
+    from longtail.store import atomic_file
+
+    found = counts.per_label()
+    n_known = len(tagger.label_names_)
+    labels = np.flatnonzero((counts.label_true > 0) | (counts.label_decided > 0)).tolist()
+    with atomic_file(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as text:
+        table = csv.writer(text)
+        ids = tagger.label_ids_
+        own = [] if ids is None else ["id"]
+        table.writerow([*own, "label", "training_points", "test_points", "suggested", "correct", *found])
+        for label in labels:
+            known = label < n_known
+            name = tagger.label_names_[label] if known else names[label]
+            first = [] if ids is None else [ids[label] if known else names[label]]
+            trained = "" if tagger.label_counts_ is None else int(tagger.label_counts_[label]) if known else 0
+            numbers = [counts.label_true[label], counts.label_decided[label], counts.label_correct[label]]
+            table.writerow([*first, name, trained, *numbers, *(f"{found[key][label]:.2f}" for key in found)])
+    return len(labels)

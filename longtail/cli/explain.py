@@ -1,0 +1,84 @@
+"""``longtail explain``: why labels were suggested for a text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, out, tell
+from longtail.cli.options import JsonFlag, ModelFolder
+from longtail.cli.predict import text_from_shell
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from longtail.explain import Explanation, LabelExplanation
+
+_WORDS_SHOWN = 8  # per direction
+_NEIGHBOUR_LABELS = 6  # of a neighbour
+TextOption = Annotated[str, typer.Option("--text", "-t", help="The text.", show_default=False)]
+BestLabelsOption = Annotated[int, typer.Option("-k", min=1, metavar="INT", help="Number of best labels to explain.")]
+LabelsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        "-l",
+        help="A label to explain, by name or identifier, instead of the best ones. Can be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def explain_labels(
+    folder: ModelFolder, text: TextOption, label: LabelsOption = None, k: BestLabelsOption = 5, json: JsonFlag = False
+) -> None:
+    """Show which words raised and lowered each label of a text, and what else speaks for it."""
+    found = registry.load_tagger(folder).explain(text_from_shell(text), label, k)
+    emit(found.as_dict()) if json else _print_explanation(found)
+
+
+def _print_explanation(found: Explanation) -> None:
+    if not found.words_known:
+        tell("No word of the text is known to the model: its suggestions do not depend on the text.", style="yellow")
+    unit = "log odds, which sum to the score" if found.method == "exact" else "change of the score without the word"
+    tell(f"Effect of words: {unit}", style="dim")
+    for one in found:
+        points = "" if one.n_points is None else f"  ({one.n_points:,} training points)"
+        score = f"{one.score:.3f}" if one.listed else f"< {one.score:.3f}, not among the labels listed"
+        tell(f"\n{one.label}  {score}{points}", style="bold")
+        out.print(_facts_table(one))
+    if found.words_left_out:
+        tell(f"\n{found.words_left_out:,} words of this long text were not looked at.", style="dim")
+
+
+def _facts_table(one: LabelExplanation) -> Table:
+    """Return words, matching label text, near training points and members as lines with a heading each."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    for name, words in (("raised by", one.raised), ("lowered by", one.lowered)):
+        shown = ", ".join(f"{word.word} {word.effect:+.3f}" for word in words[:_WORDS_SHOWN])
+        if shown:
+            table.add_row(Text(f"  {name}", "dim"), Text(shown))
+    if one.bias is not None:
+        table.add_row(Text("  without words", "dim"), Text(f"{one.bias:+.3f}"))
+    if one.label_words:
+        table.add_row(Text("  in the label's text", "dim"), Text(", ".join(one.label_words[:_WORDS_SHOWN])))
+    for at, point in enumerate(one.neighbours):
+        names = ", ".join(_short_name(name) for name in point.labels[:_NEIGHBOUR_LABELS])
+        names += ", …" if len(point.labels) > _NEIGHBOUR_LABELS else ""
+        table.add_row(Text("" if at else "  nearest points", "dim"), Text(f"{point.similarity:.2f}  {names}"))
+    members = [
+        f"{member.member} {member.score:.3f} (rank {member.rank})" if member.score is not None else f"{member.member} –"
+        for member in one.members
+    ]
+    if members:
+        table.add_row(Text("  members", "dim"), Text(", ".join(members)))
+    return table
+
+
+def _short_name(name: str, longest: int = 30) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"

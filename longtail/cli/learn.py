@@ -1,0 +1,96 @@
+"""``longtail learn``: store corrections in a model's feedback log, and train the model on them where it can."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, say, tell
+from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
+from longtail.cli.progress_bar import doing
+from longtail.errors import DataError, ModelError
+
+Corrections = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[DATA]",
+        help="Texts with their right labels. Without it the model learns what its log holds.",
+        show_default=False,
+    ),
+]
+LogFile = Annotated[
+    Path | None,
+    typer.Option("--feedback", metavar="FILE", help="Feedback log; beside the model by default.", show_default=False),
+]
+_PER_TRANSACTION = 1000
+
+
+def learn_corrections(
+    folder: ModelFolder,
+    data: Corrections = None,
+    feedback: LogFile = None,
+    json: JsonFlag = False,
+    *,
+    options: DataOptions,
+) -> None:
+    """Store corrections durably, and train the model on them where it can learn without starting afresh.
+
+    Reading the same data twice stores it once.
+    """
+    from longtail.serve.feedback import FeedbackLog
+    from longtail.serve.learning import can_learn, learn_from_log
+    from longtail.serve.settings import default_feedback_path
+    from longtail.tagger import Tagger
+
+    tagger: Any = registry.load(folder)
+    if not isinstance(tagger, Tagger) or tagger.vectorizer_ is None:
+        raise ModelError(f"{folder}: the model was trained on features, not on text, so it cannot learn from texts.")
+    log = FeedbackLog(feedback or default_feedback_path(folder))
+    facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
+    if data is not None:
+        for part in _corrections(data, options.for_model(tagger, data)):
+            (receipt,) = log.append(folder.absolute().name, "file", [part])
+            facts["stored"] += receipt.accepted
+            facts["duplicates"] += receipt.duplicates
+    if can_learn(tagger):
+        with doing(f"learning from {log.path.name}"):
+            learnt = learn_from_log(folder, log)
+        facts |= {"learnt": learnt.points, "unknown_labels": list(learnt.unknown_labels)}
+    if json:
+        emit(facts)
+        return
+    if data is not None:
+        again = f" ({facts['duplicates']:,} were there already)" if facts["duplicates"] else ""
+        tell(f"Stored {facts['stored']:,} corrections in {log.path}{again}")
+    if "learnt" in facts:
+        tell(f"Trained {folder} on {facts['learnt']:,} corrections")
+        if facts["unknown_labels"]:
+            shown = ", ".join(facts["unknown_labels"][:5])
+            say(f"{len(facts['unknown_labels']):,} labels are not in the model and wait in the log: {shown}")
+    else:
+        say(f"{tagger.ranker_.kind} cannot be trained further; the log is for the next training")
+
+
+def _corrections(name: str, options: DataOptions) -> Any:
+    """Yield corrections in batches, each with an id made of its content."""
+    data = options.read(name, None)
+    if data.texts is None:
+        raise DataError("has no texts", path=name, remedy="Give texts with their labels, such as a CSV file")
+    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
+    bounds, indices = data.Y.indptr.tolist(), data.Y.indices.tolist()
+    batch: list[dict[str, Any]] = []
+    for i, text in enumerate(data.texts):
+        labels = [names[label] for label in indices[bounds[i] : bounds[i + 1]]]
+        if not labels:
+            continue
+        content = "\0".join([text, *sorted(labels)]).encode("utf-8", "replace")
+        batch.append({"text": text, "labels": labels, "id": f"file-{hashlib.sha256(content).hexdigest()[:32]}"})
+        if len(batch) == _PER_TRANSACTION:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

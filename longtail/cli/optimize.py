@@ -1,0 +1,91 @@
+"""``longtail optimize``: the number of labels and the threshold with the best F1."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.evaluate import labelled_part
+from longtail.cli.options import DataOptions, DataPath, JsonFlag, ModelFolder
+from longtail.cli.progress_bar import doing
+from longtail.errors import ModelError
+
+_LIMITS = (1, 2, 3, 5, 10, 20, 50)
+_THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+class F1Average(StrEnum):
+    """Which F1 is maximised."""
+
+    micro = "micro"
+    macro = "macro"
+    example = "example"
+
+
+GoalOption = Annotated[F1Average, typer.Option(help="Which F1 to maximise.")]
+ByFrequencyFlag = Annotated[
+    bool, typer.Option("--by-frequency", help="Choose one threshold per bin of label frequency.")
+]
+SaveFlag = Annotated[bool, typer.Option("--save", help="Keep the best in the model, for --threshold auto.")]
+
+
+def optimize_threshold(
+    folder: ModelFolder,
+    data: DataPath,
+    goal: GoalOption = F1Average.micro,
+    by_frequency: ByFrequencyFlag = False,
+    save: SaveFlag = False,
+    json: JsonFlag = False,
+    *,
+    options: DataOptions,
+) -> None:
+    """Compare limits and thresholds on the test part of DATA or, if it has none, on all of it.
+
+    The points must not be those that the model was trained on.
+    """
+    tagger = registry.load_tagger(folder)
+    saved_alone = tagger.label_counts_ is None
+    if saved_alone and (save or by_frequency):
+        raise ModelError(
+            f"{folder}: holds a ranker alone, which keeps neither label frequencies nor thresholds. "
+            "Leave out --save and --by-frequency, or train the model with longtail train."
+        )
+    _, part, which = labelled_part(tagger, options, data, folder)
+    say(f"optimizing on {which}: {part.n_points:,} points")
+
+    from longtail.cli.tables import thresholds_table
+    from longtail.metrics.thresholds import choose_thresholds, threshold_table
+    from longtail.sparse import resized
+
+    with doing("predicting"):
+        scores = resized(tagger.ranker_.predict(part.X, max(_LIMITS)), n_columns=part.n_labels)
+    with doing("comparing thresholds"):
+        table = threshold_table(part.Y, scores, _LIMITS, _THRESHOLDS, goal=goal.value, ignore=part.ignore)
+        tried = [
+            choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore) for limit in _LIMITS
+        ]
+        best = max(reversed(tried), key=lambda found: found.f1)  # of equal ones the largest limit
+        if by_frequency:
+            import numpy as np
+
+            more = part.n_labels - len(tagger.label_counts_)
+            counts = np.append(tagger.label_counts_, np.zeros(more, np.int64))
+            best = choose_thresholds(
+                part.Y, scores, goal=goal.value, limit=best.limit, counts=counts, ignore=part.ignore
+            )
+    rows = [{"limit": limit, "f1": found.tolist()} for limit, found in zip(_LIMITS, table, strict=True)]
+    facts: dict[str, Any] = {"goal": goal.value, "thresholds": _THRESHOLDS, "table": rows, "best": best.to_json()}
+    if save:
+        tagger.notes_["thresholds"] = best.to_json()
+        tagger.save(folder)
+    if json:
+        emit(facts | {"saved": save})
+        return
+    out.print(thresholds_table(facts))
+    tell(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
+    if save:
+        tell(f"{written(folder)}. Try: longtail predict {folder} --threshold auto")

@@ -1,0 +1,194 @@
+"""Options that several verbs share, and what they are turned into: data, settings of models, folders to write.
+
+A group of options is a dataclass. A verb takes one parameter of that class, and :func:`expanded` replaces it by one
+command-line option per field, so that an option has the same name and help text in every verb.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+from longtail import registry
+from longtail.cli.progress_bar import doing
+from longtail.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from longtail.data import Dataset, TextVectorizer
+    from longtail.tagger import Tagger
+
+_TABLES, _PROPENSITIES = "Tables only", "Propensity model of PSP and PSnDCG"
+DataPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A dataset: a folder or a file, or the word [bold]demo[/bold] for the dataset that comes with longtail.",
+        show_default=False,
+    ),
+]
+ModelFolder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a saved model.", show_default=False)]
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="MODEL.NAME=VALUE",
+        help="Set a parameter of a model. Use text.NAME=VALUE for TF-IDF options. Can be repeated.",
+    ),
+]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=2**63 - 1, metavar="INT", help="Seed of all random choices, from 0.")
+]
+JobsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", show_default=False)]
+FormatOption = Annotated[
+    str | None,
+    typer.Option(
+        help="File format, if it cannot be told from file names: sparse, svmlight, lf, npz, json, table or documents.",
+        show_default=False,
+    ),
+]
+TextColumnOption = Annotated[
+    list[str] | None, typer.Option(help="Column with the text. Can be repeated.", rich_help_panel=_TABLES)
+]
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How a dataset is read."""
+
+    format: FormatOption = None
+    text_column: TextColumnOption = None
+    labels_column: Annotated[
+        str | None, typer.Option(help="Column with the labels.", show_default=False, rich_help_panel=_TABLES)
+    ] = None
+    labels_separator: Annotated[
+        str | None,
+        typer.Option(help="Separator between labels in one cell.", show_default=False, rich_help_panel=_TABLES),
+    ] = None
+    labels_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Names and texts of the labels: CSV, TSV, JSON or SKOS.",
+            show_default=False,
+        ),
+    ] = None
+
+    def for_model(self, tagger: Tagger, name: str) -> DataOptions:
+        """Return options that cut labels of a table as the training data of a model was cut, unless they say how."""
+        separator = tagger.notes_.get("labels_separator")
+        if self.labels_separator is not None or separator is None or not Path(name).exists():
+            return self
+        from longtail.data.layouts import recognise
+
+        is_table = recognise(Path(name), self.format).format == "table"
+        return dataclasses.replace(self, labels_separator=separator) if is_table else self
+
+    def read(self, name: str, vectorizer: Any = "tfidf", *, require_labels: bool = True) -> Dataset:
+        """Read the dataset that DATA names."""
+        import longtail
+
+        path = longtail.DEMO if name == "demo" and not Path(name).exists() else Path(name)
+        # what the options are called in Python
+        named = {"text_column": "text", "labels_column": "labels", "labels_file": "label_texts"}
+        given = {named.get(key, key): value for key, value in vars(self).items() if value is not None}
+        with doing(f"reading {name}"):
+            data = longtail.read(path, vectorizer=vectorizer, require_labels=require_labels, **given)
+        data.name = "demo" if name == "demo" else data.name
+        return data
+
+
+@dataclass(frozen=True)
+class PropensityOptions:
+    """Parameters of the propensity model behind PSP and PSnDCG."""
+
+    # The defaults are those of inverse_propensity; importing it here would make every command start slowly.
+    propensity_a: Annotated[
+        float, typer.Option(help="A: 0.5 for Wikipedia data, 0.6 for Amazon data.", rich_help_panel=_PROPENSITIES)
+    ] = 0.55
+    propensity_b: Annotated[
+        float, typer.Option(help="B: 0.4 for Wikipedia data, 2.6 for Amazon data.", rich_help_panel=_PROPENSITIES)
+    ] = 1.5
+
+    def __post_init__(self) -> None:
+        if not (self.propensity_a >= 0 and self.propensity_b > 0):
+            raise SettingsError(
+                f"--propensity-a is {self.propensity_a:g} and --propensity-b {self.propensity_b:g}; "
+                "give a number from 0 and a number above 0."
+            )
+
+    def a_and_b(self) -> tuple[float, float]:
+        """Return the parameters in the order of :func:`longtail.metrics.inverse_propensity`."""
+        return self.propensity_a, self.propensity_b
+
+
+def expanded(verb: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter that is a group of options by one command-line option per field."""
+    hints = get_type_hints(verb, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    shown: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(verb).parameters.items():
+        if name in groups:
+            own = get_type_hints(groups[name], include_extras=True)
+            shown += [
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=own[field.name]
+                )
+                for field in dataclasses.fields(groups[name])
+            ]
+        else:
+            shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @functools.wraps(verb)
+    def run_expanded(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+        verb(**given)
+
+    run_expanded.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run_expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    return run_expanded
+
+
+def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectorizer | None]:
+    """Return the ``--set`` options of models, and the vectoriser that ``text.…`` options describe, if there are any."""
+    settings = dict(registry.parse_setting(text) for text in texts or [])
+    own = {key.removeprefix("text."): settings.pop(key) for key in list(settings) if key.startswith("text.")}
+    if not own:
+        return settings, None
+    from longtail.data import TextVectorizer
+
+    known = TextVectorizer().get_params()
+    for key, value in own.items():
+        if key not in known:
+            raise SettingsError(f"TF-IDF has no parameter {key!r}. Its parameters: {', '.join(sorted(known))}.")
+        own[key] = tuple(value) if isinstance(value, list) else value
+    return settings, TextVectorizer(**own)
+
+
+def model_defaults(seed: int, jobs: int | None) -> dict[str, Any]:
+    """Return parameters for every model that has them."""
+    return {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
+
+
+def check_model_folder(folder: Path) -> None:
+    """Refuse, before any work, to write a model where something else is or where nothing can be written."""
+    from longtail import store
+
+    remedy = "Choose another --out"
+    place = Path(os.path.abspath(folder))
+    if place.parent == place:
+        raise DataError("is the root of the file system, not a folder for a model", path=folder, remedy=remedy)
+    above = next(parent for parent in place.parents if parent.exists())
+    if not above.is_dir() or not os.access(above, os.W_OK):
+        raise DataError("no folder can be made here", path=above, remedy=remedy)
+    store.check_replaceable(folder)

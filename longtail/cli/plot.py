@@ -1,0 +1,90 @@
+"""``longtail plot``: pictures of a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, tell, written
+from longtail.cli.options import JsonFlag, ModelFolder
+from longtail.errors import DataError, ModelError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+OutPicture = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .png, .svg or .pdf file.")]
+BesideOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Another model of the same data, for the same picture.", show_default=False),
+]
+LabelArgument = Annotated[str, typer.Argument(metavar="LABEL", help="Name or identifier of a label.")]
+
+
+def plot_curves(folder: ModelFolder, out_file: OutPicture = Path("curves.png"), json: JsonFlag = False) -> None:
+    """Plot P@1 on training and on held-out points by epoch."""
+    from longtail.cli.inspect import describe_folder
+    from longtail.report.figure import check_picture
+    from longtail.report.learning_curves import collect_histories, draw_learning_curves
+
+    check_picture(out_file)
+    draw_learning_curves(collect_histories(describe_folder(folder, verify=False)), str(folder), out_file)
+    _report_file(out_file, json)
+
+
+def plot_norms(
+    folder: ModelFolder,
+    out_file: OutPicture = Path("norms.png"),
+    beside: BesideOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Plot the norm of each label's weights against its frequency."""
+    from longtail.report.figure import check_picture
+    from longtail.report.weight_norms import draw_weight_norms
+
+    check_picture(out_file)
+    counts, norms = _counts_and_norms(folder)
+    shown = {folder.name or str(folder): norms}
+    if beside is not None:
+        other_counts, other = _counts_and_norms(beside)
+        if other_counts.shape != counts.shape:
+            raise DataError(
+                f"this model has {len(other_counts):,} labels, and {folder} has {len(counts):,}",
+                path=beside,
+                remedy="Compare models of the same data",
+            )
+        shown[str(beside) if beside.name in shown else beside.name or str(beside)] = other
+    draw_weight_norms(counts, shown, out_file)
+    _report_file(out_file, json)
+
+
+def plot_labels(
+    folder: ModelFolder, label: LabelArgument, out_file: OutPicture = Path("labels.png"), json: JsonFlag = False
+) -> None:
+    """Plot the labels near LABEL, by the label graph and the label vectors of a dxml model."""
+    from longtail.cli.near_labels import find_near_labels
+    from longtail.report.figure import check_picture
+    from longtail.report.label_map import draw_label_map, neighbourhood
+
+    check_picture(out_file)
+    draw_label_map(neighbourhood(*find_near_labels(folder, label)), out_file)
+    _report_file(out_file, json)
+
+
+def _counts_and_norms(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the training points of each label of a saved model, and the norm of its weights."""
+    from longtail.models.norms import label_norms
+
+    tagger = registry.load_tagger(folder)
+    if tagger.label_counts_ is None:
+        raise ModelError(
+            f"{folder}: a ranker that was saved alone, without label frequencies. "
+            "Give a model that longtail train or Tagger.save has written."
+        )
+    return tagger.label_counts_, label_norms(tagger.ranker_)
+
+
+def _report_file(path: Path, json: bool) -> None:
+    emit({"out": path}) if json else tell(written(path))

@@ -1,0 +1,213 @@
+"""``longtail report``: one page about one or several saved models."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, say, tell, written
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions
+from longtail.cli.progress_bar import doing
+from longtail.errors import DataError, ModelError, SettingsError
+
+if TYPE_CHECKING:
+    from longtail.data import Dataset
+    from longtail.report.sections import MeasuredModel, ReportData
+    from longtail.tagger import Tagger
+
+_FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown")}
+ModelFolders = Annotated[
+    list[Path], typer.Argument(metavar="DIR…", help="Folders of saved models; the first is compared with the others.")
+]
+DataToRead = Annotated[
+    str, typer.Option("--data", "-d", metavar="DATA", help="A dataset with labels.", show_default=False)
+]
+OutPage = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
+PageFormat = Annotated[
+    str | None, typer.Option("--format", help="html or md; by default by the ending of --out.", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class ReportedDataOptions(DataOptions):
+    """How a dataset is read, with another name for its format: ``--format`` is that of the report."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--data-format", help="File format of DATA, if it cannot be told from file names.", show_default=False
+        ),
+    ] = None
+
+
+def report_models(
+    folders: ModelFolders,
+    data: DataToRead,
+    out_file: OutPage = Path("report.html"),
+    page_format: PageFormat = None,
+    json: JsonFlag = False,
+    *,
+    options: ReportedDataOptions,
+    propensities: PropensityOptions,
+) -> None:
+    """Write one page about saved models, measured on the test part of DATA or, if it has none, on all of it."""
+    page_format = _chosen_format(page_format, out_file)
+    taggers = [registry.load_tagger(folder) for folder in folders]
+    for folder, tagger in zip(folders, taggers, strict=True):
+        _check_same_labels(folder, tagger, folders[0], taggers[0])
+    read = options.read(data, taggers[0].vectorizer_ or "tfidf")
+    which = "all points" if read.test is None else "the test part"
+    part = _in_model_order(read if read.test is None else read.test, taggers[0], read.name)
+    collected = _collect(folders, taggers, part, propensities)
+    from longtail._version import __version__
+    from longtail.report.html_report import html_page
+    from longtail.report.markdown_report import markdown_page
+    from longtail.report.sections import build_sections
+    from longtail.store import atomic_file
+
+    with doing("writing the report"):
+        names = " and ".join(model.name for model in collected.models)
+        title, subtitle = f"{names} on {read.name}", f"Measured on {which} of {read.name} by longtail {__version__}"
+        page = (html_page if page_format == "html" else markdown_page)(title, subtitle, build_sections(collected))
+        with atomic_file(out_file) as fresh:
+            fresh.write_bytes(page.encode("utf-8", "replace"))
+    if json:
+        emit({"out": out_file, "format": page_format, "models": [model.row for model in collected.models]})
+    else:
+        tell(written(out_file, f"a report on {len(taggers)} model{'s' if len(taggers) > 1 else ''}"))
+
+
+def _chosen_format(given: str | None, path: Path) -> str:
+    if given is not None and given not in _FORMATS:
+        raise SettingsError(f"--format is {given!r}; give html or md.")
+    by_ending = next((name for name, endings in _FORMATS.items() if path.suffix.lower() in endings), None)
+    if given is None and by_ending is None:
+        raise SettingsError(
+            f"Cannot tell the format of {path}: use a name that ends in .html or .md, or give --format."
+        )
+    return given or str(by_ending)
+
+
+def _check_same_labels(folder: Path, tagger: Tagger, first_folder: Path, first: Tagger) -> None:
+    if tagger is not first and list(tagger.label_names_) != list(first.label_names_):
+        raise DataError(
+            f"this model has other labels than {first_folder}, or has them in another order",
+            path=folder,
+            remedy="Report models that were trained on the same data",
+        )
+    if (tagger.vectorizer_ is None) != (first.vectorizer_ is None):
+        raise DataError(
+            f"of this model and {first_folder}, one reads text and the other features",
+            path=folder,
+            remedy="Report models that were trained on the same data",
+        )
+
+
+def _in_model_order(part: Dataset, tagger: Tagger, name: str) -> Dataset:
+    """Return the data with its labels in the order of the models."""
+    ids = list(tagger.label_ids_ or tagger.label_names_)
+    if tagger.label_counts_ is not None and part.label_ids is not None and part.label_ids != ids:
+        part = part.with_labels(ids)
+    n_known = tagger.ranker_.n_labels_
+    if part.n_labels < n_known:
+        raise DataError(
+            f"{name} has {part.n_labels:,} labels, but the models were trained with {n_known:,}",
+            remedy="Use data with the same labels in the same order",
+        )
+    if not (part.Y.indices < n_known).any():
+        raise DataError(
+            f"no label of {name} is known to the models", remedy="Give the kind of data that they were trained on"
+        )
+    return part
+
+
+def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensities: PropensityOptions) -> ReportData:
+    """Measure every model on the labelled points."""
+    import numpy as np
+
+    from longtail.metrics import inverse_propensity
+    from longtail.report.sections import ReportData
+    from longtail.sparse import label_counts, labelled_rows
+    from longtail.tagger import without
+
+    first = taggers[0]
+    counts = np.zeros(part.n_labels, np.int64)  # labels that the models never saw come last
+    if first.label_counts_ is None:
+        say("These models were saved without label frequencies; they are counted in this data.")
+        counts[:], n_points = label_counts(part.Y), part.n_points
+    else:
+        counts[: first.n_labels_], n_points = first.label_counts_, first.n_points_
+    for folder, tagger in zip(folders[1:], taggers[1:], strict=True):
+        if not np.array_equal(np.asarray(tagger.label_counts_), np.asarray(first.label_counts_)):
+            say(f"{folder} was trained on other points than {folders[0]}; label frequencies are those of {folders[0]}")
+    weights = inverse_propensity(None, *propensities.a_and_b(), counts=counts, n_points=n_points)
+    rows = labelled_rows(without(part.Y, part.ignore))
+    part = part.subset(rows)
+    names = [folder.name or str(folder) for folder in folders]
+    names = [name if names.count(name) == 1 else str(folder) for name, folder in zip(names, folders, strict=True)]
+    data = ReportData(
+        title=part.name,
+        Y=without(part.Y, part.ignore),
+        label_names=part.label_names
+        or part.label_ids
+        or [*first.label_names_, *map(str, range(first.n_labels_, part.n_labels))],
+        counts=counts,
+        weights=weights,
+        texts=part.texts,
+        models=[],
+    )
+    for name, folder, tagger in zip(names, folders, taggers, strict=True):
+        with doing(f"measuring {name}"):
+            data.models.append(_measured(name, folder, tagger, part, data))
+    return data
+
+
+def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: ReportData) -> MeasuredModel:
+    from longtail.cli import measure
+    from longtail.cli.inspect import describe_folder
+    from longtail.metrics import frequency_bins, full_report
+    from longtail.metrics.frontier import RERANK_DEPTH
+    from longtail.models.norms import label_norms
+    from longtail.report.analysis import labels_with_counts
+    from longtail.report.learning_curves import collect_histories
+    from longtail.report.sections import MeasuredModel
+    from longtail.sparse import resized
+    from longtail.tagger import without
+
+    ranker = tagger.ranker_
+    X: Any = part.X if tagger.vectorizer_ is None else tagger.features(part.texts)
+    ranker.predict(X[:1], k=5)
+    with measure.stopwatch() as watch:
+        scores = ranker.predict(X, k=RERANK_DEPTH)
+    scores = without(resized(scores, n_columns=part.n_labels), part.ignore)
+    test = measure.EvaluationSet(X, data.Y, data.weights, None)
+    report = full_report(data.Y, scores, inv_propensity=data.weights, ks=measure.KS)
+    report["predict_ms_per_point"] = 1000 * watch.seconds / max(X.shape[0], 1)
+    training: dict[str, Any] = tagger.notes_.get("training", {})
+    row = measure.result_row(
+        training.get("model", ranker.kind),
+        report,
+        train_seconds=training.get("train_seconds"),
+        peak_memory_mb=None,
+        model_mb=measure.folder_mb(folder),
+    )
+    row["tradeoff"] = measure.trade_off(ranker, test, report)
+    row["bins"] = frequency_bins(data.Y, scores, labels_with_counts(data.counts), inv_propensity=data.weights)
+    try:
+        norms = resized_norms(label_norms(ranker), part.n_labels)
+    except ModelError:
+        norms = None
+    histories = collect_histories(describe_folder(folder, verify=False))
+    settings = training.get("model", repr(ranker))
+    return MeasuredModel(name, scores, row, norms, histories, f"{settings}. {getattr(ranker, 'why_', '')}".strip())
+
+
+def resized_norms(norms: Any, n_labels: int) -> Any:
+    """Return the norms with NaN for labels that the model never saw."""
+    import numpy as np
+
+    return np.append(norms, np.full(n_labels - len(norms), np.nan))

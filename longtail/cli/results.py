@@ -1,0 +1,231 @@
+"""Predicted labels as a stream: to a file that can be continued after an interruption, or to standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import orjson
+
+from longtail.cli import console
+from longtail.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+    from longtail.data.streaming import PointBlock
+    from longtail.tagger import Tagger
+
+_REMARK_SECONDS = 30.0  # between two remarks on progress where there is no terminal
+Scored = tuple["PointBlock", "csr_array"]
+
+
+class Rows:
+    """Turn scores into the objects, lines and cells of a result."""
+
+    def __init__(self, tagger: Tagger) -> None:
+        self.names, self.ids = tagger.label_names_, tagger.label_ids_
+        self._known: dict[int, tuple[str, str | None]] = {}
+
+    def objects(self, block: PointBlock, scores: csr_array) -> Iterator[dict[str, Any]]:
+        """Yield what is printed as JSON, point by point."""
+        bounds, labels, values = scores.indptr.tolist(), scores.indices.tolist(), scores.data.tolist()
+        for row in range(len(block)):
+            found = []
+            for at in range(bounds[row], bounds[row + 1]):
+                name, identifier = self._label(labels[at])
+                known = {"label": name} if identifier is None else {"label": name, "id": identifier}
+                found.append(known | {"score": values[at]})
+            yield _described(block, row) | {"labels": found}
+
+    def json_lines(self, block: PointBlock, scores: csr_array) -> bytes:
+        """Return one line of JSON per point."""
+        return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in self.objects(block, scores))
+
+    def tab_separated(self, block: PointBlock, scores: csr_array) -> bytes:
+        """Return one line per pair: point, label, score."""
+        lines = []
+        for number, row in enumerate(self.objects(block, scores), block.start):
+            for found in row["labels"]:
+                name = " ".join(found["label"].split())  # a tab or a line break would end the cell
+                lines.append(f"{row.get('id', number)}\t{found.get('id', name)}\t{found['score']:.6g}\n")
+        return "".join(lines).encode()
+
+    def _label(self, number: int) -> tuple[str, str | None]:
+        found = self._known.get(number)
+        if found is None:  # names lie in a memory-mapped file; to decode one takes longer than to predict it
+            found = self.names[number], None if self.ids is None else self.ids[number]
+            if len(self._known) < 100_000:
+                self._known[number] = found
+        return found
+
+
+def _described(block: PointBlock, row: int) -> dict[str, Any]:
+    """Return the identifier of a point and its text, where it has them; else its number."""
+    found: dict[str, Any] = {} if block.ids is None else {"id": block.ids[row]}
+    if block.texts is not None:
+        found["text"] = block.texts[row]
+    return found or {"id": str(block.start + row)}
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+
+
+class ResultFile:
+    """A .jsonl or .tsv file that appears when it is complete.
+
+    Until then its rows are in ``NAME.partial``, and ``NAME.partial.json`` says how many of them are certain. After an
+    interruption `resume` continues there.
+    """
+
+    def __init__(self, path: Path, told: dict[str, Any]) -> None:
+        self.path, self.told = path, told
+        self.partial = path.with_name(path.name + ".partial")
+        self.state = path.with_name(path.name + ".partial.json")
+        self.done = self.size = 0
+
+    def resume(self) -> int:
+        """Return the number of points that are done, which the next run skips; 0 where there is nothing to resume."""
+        if not self.partial.exists() or not self.state.exists():
+            console.say(f"There is no {self.partial.name} to resume; starting from the first point")
+            return 0
+        try:
+            state = orjson.loads(self.state.read_bytes())
+            self.done, self.size = int(state.pop("points")), int(state.pop("bytes"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise DataError("is damaged", path=self.state, remedy="Start again without --resume") from None
+        if state != self.told:
+            differs = next(key for key in {**state, **self.told} if state.get(key) != self.told.get(key))
+            raise SettingsError(
+                f"{self.partial} was begun with {differs} {state.get(differs)!r}, not {self.told.get(differs)!r}. "
+                "Give the same, or start again without --resume."
+            )
+        if self.partial.stat().st_size < self.size:
+            raise DataError("is shorter than its state says", path=self.partial, remedy="Start again without --resume")
+        return self.done
+
+    def write(self, blocks: Iterable[Scored], line: Callable[..., bytes], head: bytes) -> int:
+        """Append each block and note it as done; returns the number of all points."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.partial.open("r+b" if self.done else "wb") as stream:
+                if self.done:
+                    stream.truncate(self.size)
+                    stream.seek(self.size)
+                else:
+                    stream.write(head)
+                for block, scores in blocks:
+                    stream.write(line(block, scores))
+                    self.done += len(block)
+                    self._note(stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+        except BaseException:
+            if self.done:
+                console.say(f"{self.done:,} points are in {self.partial}. Continue with --resume")
+            else:
+                self.partial.unlink(missing_ok=True)
+            raise
+        os.replace(self.partial, self.path)
+        self.state.unlink(missing_ok=True)
+        return self.done
+
+    def _note(self, stream: IO[bytes]) -> None:
+        stream.flush()
+        fresh = self.state.with_name(self.state.name + ".new")
+        fresh.write_bytes(orjson.dumps(self.told | {"points": self.done, "bytes": stream.tell()}))
+        os.replace(fresh, self.state)
+
+
+def write_matrix(path: Path, blocks: Iterable[Scored], n_labels: int) -> int:
+    """Write all scores as one .npz matrix; they are held in memory until then."""
+    from scipy.sparse import csr_array, save_npz, vstack
+
+    from longtail.store import atomic_file
+
+    with atomic_file(path) as fresh:
+        parts = [scores for _, scores in blocks] or [csr_array((0, n_labels))]
+        with fresh.open("wb") as stream:
+            save_npz(stream, vstack(parts, format="csr"))
+    return sum(part.shape[0] for part in parts)
+
+
+def write_repository_text(path: Path, blocks: Iterable[Scored], n_labels: int) -> int:
+    """Write all scores as the repository's text, whose first line holds their number; they are held in memory."""
+    from longtail.data.predictions import write_text_scores
+    from longtail.store import atomic_file
+
+    with atomic_file(path) as fresh:
+        parts = [scores for _, scores in blocks]
+        n_points = sum(part.shape[0] for part in parts)
+        with fresh.open("wb") as stream:
+            write_text_scores(stream, iter(parts), n_points, n_labels)
+    return n_points
+
+
+# Standard output ----------------------------------------------------------------------------------------------------
+
+
+def print_array(rows: Iterable[dict[str, Any]]) -> None:
+    """Print one JSON array, object by object, as :func:`longtail.cli.console.emit` prints a list."""
+    import json
+
+    ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
+    empty = True
+    for row in rows:
+        text = json.dumps(row, indent=1, ensure_ascii=ascii_only).replace("\n", "\n ")
+        sys.stdout.write(("[\n " if empty else ",\n ") + text)
+        empty = False
+    sys.stdout.write("[]\n" if empty else "\n]\n")
+
+
+def print_lines(blocks: Iterable[Scored], line: Callable[..., bytes]) -> None:
+    """Print one line per point, each block as soon as it is there."""
+    sys.stdout.flush()
+    for block, scores in blocks:
+        sys.stdout.buffer.write(line(block, scores))
+        sys.stdout.buffer.flush()
+
+
+# Progress -----------------------------------------------------------------------------------------------------------
+
+
+class Throughput:
+    """Points so far and points per second."""
+
+    def __init__(self) -> None:
+        self.points, self.began = 0, time.perf_counter()
+
+    def __str__(self) -> str:
+        seconds = max(time.perf_counter() - self.began, 1e-9)
+        return f"{self.points:,} points, {self.points / seconds:,.0f} per second"
+
+
+@contextmanager
+def counted(blocks: Iterator[Scored]) -> Iterator[tuple[Iterator[Scored], Throughput]]:
+    """Show how many points are done and how fast: live on a terminal, else as a remark now and then."""
+    count = Throughput()
+
+    def passed(report: Callable[[], None]) -> Iterator[Scored]:
+        for scored in blocks:
+            yield scored
+            count.points += len(scored[0])
+            report()
+
+    if console.err.is_terminal and not console.err.is_dumb_terminal:
+        with console.err.status("predicting") as status:
+            yield passed(lambda: status.update(f"predicting: {count}")), count
+        return
+    last = [count.began]
+
+    def remark() -> None:
+        if time.perf_counter() - last[0] > _REMARK_SECONDS:
+            last[0] = time.perf_counter()
+            console.say(f"{count}")
+
+    yield passed(remark), count

@@ -1,0 +1,95 @@
+"""``longtail serve``: an HTTP service and a page for one or more models."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longtail.cli.console import tell
+from longtail.errors import SettingsError
+
+_NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+ServedModels = Annotated[
+    list[str],
+    typer.Argument(metavar="MODEL…", help="Model folders, each as DIR or NAME=DIR. The first is the default model."),
+]
+Host = Annotated[str, typer.Option(help="Address to bind to. The default accepts connections of this machine only.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")]
+Workers = Annotated[int, typer.Option(min=1, max=256, help="Worker processes. Weights are in memory once.")]
+Tokens = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Accepted bearer tokens, one per line. Without it the variable LONGTAIL_TOKENS is read.",
+        show_default=False,
+    ),
+]
+FeedbackFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--feedback",
+        metavar="DIR",
+        help="Folder of the feedback logs; beside each model by default.",
+        show_default=False,
+    ),
+]
+LearnOption = Annotated[bool, typer.Option(help="Train models that can learn on feedback in the background.")]
+MaxBody = Annotated[float, typer.Option(min=0.001, metavar="MB", help="Largest request body.")]
+MaxBatch = Annotated[int, typer.Option(min=1, help="Most texts per request.")]
+MaxK = Annotated[int, typer.Option(min=1, help="Most labels per text.")]
+MaxSeconds = Annotated[float, typer.Option(min=0.1, metavar="S", help="Longest time per request.")]
+LogLevel = Annotated[str, typer.Option(help="Lowest level to log: debug, info, warning or error.")]
+
+SignatureKey = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEYFILE",
+        help="Refuse model folders that were not signed with this key (longtail sign); switches learning off.",
+        show_default=False,
+    ),
+]
+
+
+def serve_models(
+    models: ServedModels,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    workers: Workers = 1,
+    tokens: Tokens = None,
+    feedback: FeedbackFolder = None,
+    learn: LearnOption = True,
+    max_body: MaxBody = 8.0,
+    max_batch: MaxBatch = 1000,
+    max_k: MaxK = 100,
+    max_seconds: MaxSeconds = 30.0,
+    log_level: LogLevel = "info",
+    require_signature: SignatureKey = None,
+) -> None:
+    """Serve models over HTTP: our API, Annif's API under /v1, and a page for people at /."""
+    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingsError(f"serve needs {', '.join(missing)}. Install them with: pip install 'longtail[serve]'")
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise SettingsError(f"--log-level {log_level!r}: choose debug, info, warning or error.")
+    from longtail.serve.process import run_service
+    from longtail.serve.settings import ServiceSettings, named_models, read_tokens
+
+    settings = ServiceSettings(
+        models=named_models(models),
+        max_body=int(max_body * 1024 * 1024),
+        max_batch=max_batch,
+        max_k=max_k,
+        max_seconds=max_seconds,
+        tokens=read_tokens(tokens),
+        feedback=None if feedback is None else str(feedback.absolute()),
+        learn=learn and require_signature is None,  # what the service learns is not signed
+        signature_key=None if require_signature is None else str(require_signature.absolute()),
+    )
+
+    def announce(url: str) -> None:
+        tell(f"Serving {', '.join(settings.models)} at {url}")
+
+    run_service(settings, host, port, workers, log_level, announce)

@@ -1,0 +1,162 @@
+"""The first ten minutes at the command line, with the kinds of file that failed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longtail.cli import worker
+from longtail.registry import load
+
+
+@pytest.fixture
+def slashes(here: Path) -> Path:
+    """A table whose labels are separated by " / ", which no counting finds."""
+    path = here / "slashes.csv"
+    rows = [f"a {c} {f} x{i},{f} / {c}" for i in range(10) for f in ("apple", "pear") for c in ("red", "green")]
+    path.write_text("\n".join(["text,labels", *rows]) + "\n")
+    return path
+
+
+def test_the_separator_is_kept_in_the_model(run, slashes):
+    run("train", slashes, "--model", "parabel(n_trees=1)", "--labels-separator", " / ", "--out", "m")
+    assert load("m").notes_["labels_separator"] == " / "
+    (row,) = json.loads(run("evaluate", "m", slashes, "--json").stdout)
+    assert row["P@1"] > 50
+    assert "Stored 40 corrections" in run("learn", "m", slashes).stdout
+
+
+def test_labels_that_a_model_does_not_know(run, table, here):
+    run("train", table, "--model", "popular", "--out", "m")
+    (here / "other.csv").write_text("text,labels\na red pear,http://x.example/1\na plum,http://x.example/2\n")
+    result = run("evaluate", "m", "other.csv", code=2)
+    assert "0 of 2 labels are known to this model" in result.stderr
+    (here / "some.csv").write_text("text,labels\na red pear,pear|kiwi\na plum,plum\n")
+    assert run("evaluate", "m", "some.csv").stdout  # two of three labels are known
+
+
+def test_a_labels_file(run, here):
+    (here / "short.tsv").write_text("".join(f"a {w} text\t<http://x.example/{w}>\n" for w in ("moss", "bread") * 5))
+    (here / "voc.tsv").write_text("<http://x.example/moss>\tmosses\n<http://x.example/bread>\tbreads\n")
+    run("train", "short.tsv", "--labels-file", "voc.tsv", "--model", "parabel(n_trees=1)", "--out", "m")
+    (row,) = json.loads(run("predict", "m", "--text", "a moss", "-k", 1, "--json").stdout)
+    assert row["labels"][0]["label"] == "mosses"
+    assert row["labels"][0]["id"] == "http://x.example/moss"
+    assert "P" in run("evaluate", "m", "short.tsv").stdout  # by URI
+    (here / "names.csv").write_text("text,labels\na moss,mosses\na bread,breads\n")
+    assert "P" in run("evaluate", "m", "names.csv").stdout  # by name
+
+
+@pytest.mark.parametrize("ending", ["npz", "txt", "jsonl", "tsv"])
+def test_evaluate_predictions_of_a_file(run, raw, ending):
+    run("train", raw, "--model", "parabel(n_trees=1)", "--out", "m")
+    (model,) = json.loads(run("evaluate", "m", raw, "--json").stdout)
+    run("predict", "m", "--input", raw, "--out", f"p.{ending}", "-k", 100)
+    (row,) = json.loads(run("evaluate", "--predictions", f"p.{ending}", raw, "--json").stdout)
+    for metric in ("P@1", "P@3", "PSP@1", "PSP@5", "R@5"):
+        assert row[metric] == pytest.approx(model[metric], abs=0.01)
+    assert "precision" in run("evaluate", "--predictions", f"p.{ending}", raw).stdout
+
+
+def test_predictions_of_others(run, here):
+    (here / "d.csv").write_text("id,text,labels\nx,a,moss|bread\ny,b,bread\n")
+    contents = {
+        "a.jsonl": '{"labels": ["moss", "mail"]}\n{"labels": {"bread": 0.9}}\n',
+        "b.jsonl": '{"labels": [["moss", 0.9], ["mail", 0.1]]}\n{"labels": [{"label": "bread", "score": 1}]}\n',
+        "c.tsv": "y\tbread\t0.5\nx\tmoss\t0.7\nx\tmail\t0.2\n",
+        "d.txt": "0:0.7\n1:0.5\n",
+    }
+    for name, content in contents.items():
+        Path(name).write_text(content)
+        (row,) = json.loads(run("evaluate", "--predictions", name, "d.csv", "--json").stdout)
+        assert row["P@1"] == 100
+        assert row["R@1"] == 75
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("p.txt", "0:0.7\n", "predictions for 1 points, but the data has 2"),
+        ("p.txt", "3 2\n0:1\n", "the first line says '3 2'"),
+        ("p.txt", "7:0.7\n0:1\n", "p.txt:1: label 7 is outside the 2 labels"),
+        ("p.txt", "0=0.7\n0:1\n", "p.txt:1: '0=0.7' is not label:score"),
+        ("p.jsonl", '{"x": 1}\n', "p.jsonl:1: the point has no list of labels"),
+        ("p.tsv", "z\tmoss\t1\n", "p.tsv:1: the data has no point 'z'"),
+        ("p.tsv", "x\tmoss\n", "p.tsv:1: the line is not point, label and score"),
+        ("p.doc", "", "use a file that ends in .npz, .txt, .jsonl, .tsv"),
+    ],
+)
+def test_predictions_that_cannot_be_read(run, here, name, content, message):
+    (here / "d.csv").write_text("id,text,labels\nx,a,moss|bread\ny,b,bread\n")
+    Path(name).write_text(content)
+    assert message.lower() in run("evaluate", "--predictions", name, "d.csv", code=2).stderr.lower()
+
+
+def test_evaluate_needs_a_model_or_predictions(run, table):
+    assert "--predictions FILE" in run("evaluate", table, code=2).stderr
+    assert "not both" in run("evaluate", "m", table, "--predictions", "p.txt", code=2).stderr
+
+
+def test_predictions_in_the_repositorys_text(run, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    run("predict", "m", "--text", "a red apple", "--text", "a pear", "--out", "x.txt", "-k", 2)
+    head, *rows = Path("x.txt").read_text().splitlines()
+    assert head == "2 9"
+    assert [len(row.split()) for row in rows] == [2, 2]
+    assert all(":" in pair for row in rows for pair in row.split())
+
+
+def test_convert_a_table_to_a_file(run, table):
+    run("convert", table, "out.csv")
+    assert Path("out.csv").read_text().splitlines()[:2] == ["id,text,labels", "d0,a red apple number0,apple|red"]
+    message = run("convert", table, "out.csv", code=2).stderr
+    assert "--overwrite" in message
+    assert "overwrite=True" not in message
+    run("convert", table, "out.csv", "--overwrite")
+    run("convert", table, "lf", "--to", "lf")
+    assert {path.name for path in Path("lf").iterdir()} >= {"trn_X_Xf.txt", "trn_X_Y.txt", "Yf.txt"}
+    assert "no effect" in run("convert", table, "o.csv", "--set", "text.ngrams=2", code=2).stderr
+
+
+def test_compare_over_seeds(run, table, monkeypatch):
+    monkeypatch.setattr(worker, "_process", worker.do_task)
+    words = ("compare", table, "--models", "popular,parabel(n_trees=1)", "--seeds", 2)
+    results = json.loads(run(*words, "--json").stdout)
+    assert [row["seeds"] for row in results] == [2, 2]
+    assert results[0]["deviation"]["P@1"] == 0
+    assert "±" in run(*words).stdout
+
+
+def test_settings_of_text_on_features_are_refused(run, sparse):
+    result = run("train", sparse, "--model", "popular", "--set", "text.ngrams=2", "--out", "m", code=2)
+    assert "--set text.… has no effect: the data holds features, not text" in result.stderr
+    result = run("train", sparse, "--model", "popular", "--labels-separator", ";", "--out", "m", code=2)
+    assert "--labels-separator has no effect" in result.stderr
+    assert not Path("m").exists()
+
+
+def test_a_text_without_a_known_word(run, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    result = run("predict", "m", "--text", "zzz qqq")
+    assert "the model knows no word of this text" in result.stdout
+    assert "knows no word of 1 of 1 texts" in result.stderr
+    (row,) = json.loads(run("predict", "m", "--text", "zzz qqq", "--json").stdout)
+    assert row["labels"] == []
+
+
+def test_verbs_that_read_data_take_the_same_options(run, table):
+    run("train", table, "--text-column", "text", "--labels-column", "labels", "--model", "popular", "--out", "m")
+    same = ("--format", "table", "--text-column", "text", "--labels-column", "labels", "--labels-separator", "|")
+    run("predict", "m", "--input", table, *same)
+    run("evaluate", "m", table, *same)
+    run("learn", "m", table, *same)
+    run("convert", table, "out", *same)
+
+
+def test_errors_name_options_of_the_command_line(run, here):
+    (here / "x.csv").write_text("words,things\na,b\n")
+    message = run("train", "x.csv", "--out", "m", code=2).stderr
+    assert "Name it with --text-column;" in message
+    assert "text=" not in message

@@ -1,0 +1,213 @@
+"""Closed streams, ASCII terminals, full disks, deep nesting: one clear sentence and an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longtail import registry
+from longtail.cli import options
+from longtail.metrics.propensity import PROPENSITY_A, PROPENSITY_B
+from longtail.models.popular import Popular
+from tests.cli.conftest import Run
+
+LONGTAIL = [sys.executable, "-m", "longtail"]
+ASCII = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+
+
+@pytest.fixture
+def model(run: Run, table: Path, here: Path) -> Path:
+    run("train", table, "--model", "popular", "--out", "m")
+    return here / "m"
+
+
+def shell(command: str, **changes: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a command line of the shell, in which $LONGTAIL is the command."""
+    return subprocess.run(
+        ["bash", "-c", f"longtail() {{ '{sys.executable}' -m longtail \"$@\"; }}; {command}"],
+        capture_output=True,
+        env=os.environ | changes,
+    )
+
+
+# What is given -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["train", "fruit.csv", "-m", "popular", "--out", "x", "--seed", "-1"], "--seed"),
+        (["train", "fruit.csv", "-m", "bonsai", "--out", "x", "--set", "bonsai.cost=x"], "cost is 'x'"),
+        (["train", "fruit.csv", "-m", "(" * 5000, "--out", "x"], "Cannot read the model"),
+        (["train", "fruit.csv", "-m", "taug(" * 5000 + "bonsai" + ")" * 5000, "--out", "x"], "at most 10000 are read"),
+        (["train", "fruit.csv", "-m", "bonsai(cost=" + "-" * 50_000 + "1)", "--out", "x"], "at most 10000 are read"),
+        (["train", "fruit.csv", "-m", "bonsai", "--set", "bonsai.cost=" + "[" * 5000, "--out", "x"], "cost is '[[["),
+        (["compare", "fruit.csv", "-m", "[" * 5000], "Cannot read the model"),
+        (["compare", "fruit.csv", "-m", "popular", "--propensity-a", "-1"], "--propensity-a is -1"),
+        (["evaluate", "m", "fruit.csv", "--propensity-b", "0"], "--propensity-b 0"),
+        (["train", "fruit.csv", "-m", "popular", "--out", "/"], "root of the file system"),
+        (["train", "fruit.csv", "-m", "popular", "--out", "."], "not a model folder"),
+        (["predict", "m", "--text", "caf\udce9"], "--text is not UTF-8"),
+        (["predict", "m", "--input", "latin.txt"], "latin.txt:2: the line is not UTF-8"),
+        (["train", "latin.csv", "-m", "popular", "--out", "x"], "latin.csv"),
+    ],
+)
+def test_wrong_input(words: list[str], said: str, run: Run, model: Path, here: Path) -> None:
+    (here / "latin.txt").write_bytes(b"tea\ncaf\xe9\n")
+    (here / "latin.csv").write_bytes(b"text,labels\ncaf\xe9 au lait,drink\ntea,drink\n")
+    before = sorted(here.rglob("*"))
+    result = run(*words, code=2)
+    assert result.stdout == ""
+    assert said in result.stderr
+    assert len(result.stderr) < 2000
+    assert sorted(here.rglob("*")) == before
+
+
+def test_every_line_of_a_file_is_one_row(run: Run, model: Path, here: Path) -> None:
+    lines = ["\ufeffa red plum", "", "  ", "a green fig\r", ""]
+    (here / "in.txt").write_text("\n".join(lines) + "\n", newline="")
+    found = json.loads(run("predict", "m", "--input", "in.txt", "--json").stdout)
+    assert [row["text"] for row in found] == ["a red plum", "", "  ", "a green fig", ""]
+    piped = json.loads(run("predict", "m", "--input", "-", "--json", input="one\n\nthree").stdout)
+    assert [row["text"] for row in piped] == ["one", "", "three"]
+    run("predict", "m", "--input", "in.txt", "--out", "x.tsv", "-k", 1)
+    assert [line.split("\t")[0] for line in Path("x.tsv").read_text().splitlines()[1:]] == ["0", "3"]
+    run("predict", "m", "--input", "in.txt", "--out", "x.jsonl", "-k", 1)
+    assert len(Path("x.jsonl").read_text().splitlines()) == 5
+    (here / "empty.txt").write_text("")
+    assert json.loads(run("predict", "m", "--input", "empty.txt", "--json").stdout) == []
+    run("predict", "m", "--input", "empty.txt", "--out", "x.npz")
+
+
+def test_propensities_of_the_options_are_used(run: Run, raw: Path) -> None:
+    assert (options.PropensityOptions().a_and_b()) == (PROPENSITY_A, PROPENSITY_B)
+    run("train", raw, "--model", "popular", "--out", "m")
+    words = ("--propensity-a", 0.6, "--propensity-b", 2.6, "--json")
+    rows = [json.loads(run("evaluate", "m", raw, *more).stdout)[0] for more in (("--json",), words)]
+    assert rows[0]["P@3"] == rows[1]["P@3"]
+    assert rows[0]["PSP@3"] != rows[1]["PSP@3"]
+    assert json.loads(run("compare", raw, "-m", "popular", *words).stdout)[0]["PSP@3"] == rows[1]["PSP@3"]
+
+
+# Where it runs -------------------------------------------------------------------------------------------------------
+
+
+def test_ascii_terminals(model: Path, here: Path) -> None:
+    (here / "d.csv").write_text("text,labels\n" + "naïve café,größe|日本\n" * 4, encoding="utf-8")
+    trained = shell("longtail train d.csv -m popular -o n", **ASCII)
+    assert trained.returncode == 0, trained.stderr
+    shown = shell("longtail predict n --text 'a … café' && longtail inspect n && longtail evaluate n d.csv", **ASCII)
+    assert shown.returncode == 0, shown.stderr
+    assert b"groe" in shown.stdout or b"gr" in shown.stdout
+    assert b"#" in shown.stdout
+    assert all(byte < 128 for byte in shown.stdout + shown.stderr)
+    found = shell("longtail predict n --text naïve --json", **ASCII)
+    assert {label["label"] for label in json.loads(found.stdout)[0]["labels"]} == {"größe", "日本"}
+
+
+def test_closed_streams(model: Path) -> None:
+    closed = shell("longtail predict m --text x >&-")
+    assert (closed.returncode, closed.stderr.count(b"\n")) == (2, 1)
+    assert b"Standard output is closed" in closed.stderr
+    closed = shell("longtail predict m --input - <&-")
+    assert closed.returncode == 2
+    assert b"error: Standard input is closed" in closed.stderr
+    both = shell("longtail predict m --text x --json 2>&-")
+    assert both.returncode == 0
+    assert json.loads(both.stdout)
+
+
+def test_a_full_disk(run: Run, table: Path, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if Path("/dev/full").exists():
+        full = shell("longtail predict m --text plum --json > /dev/full")
+        assert full.returncode == 2
+        assert full.stderr == b"error: The disk is full. Free some space, or write to another disk.\n"
+    before = sorted(here.rglob("*"))
+    for error in (OSError(errno.ENOSPC, "No space left", "x/a.npy"), OSError("100 requested and 0 written")):
+
+        def refuse(*args: Any, error: OSError = error, **kwargs: Any) -> None:
+            raise error
+
+        monkeypatch.setattr("numpy.save", refuse)
+        assert "The disk is full" in run("train", table, "--model", "popular", "--out", "x", code=2).stderr
+    assert sorted(here.rglob("*")) == before
+
+
+def test_an_interrupt_ends_with_one_line(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "sitecustomize.py").write_text(
+        "import time\nfrom longtail.models.popular import Popular\nPopular._fit = lambda *args: time.sleep(60)\n"
+    )
+    (here / "d.csv").write_text("text,labels\nred apple,fruit\nfast car,vehicle\n")
+    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    command = [*LONGTAIL, "train", "d.csv", "--model", "popular", "--out", "m"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "training" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "Interrupted.\n")
+
+
+# What is printed beside results --------------------------------------------------------------------------------------
+
+
+def test_what_the_library_logs_is_shown(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit(self: Popular, X: Any, Y: Any, Z: Any, validation: Any) -> None:
+        logging.getLogger("longtail.models").info("popular counts %d labels", Y.shape[1])
+        logging.getLogger("longtail.models").warning("nothing else is looked at")
+        logging.getLogger("longtail.models").debug("not shown")
+        own(self, X, Y, Z, validation)
+
+    own = Popular._fit
+    monkeypatch.setattr(Popular, "_fit", fit)
+    lines = run("train", raw, "--model", "popular", "--out", "m").stderr.splitlines()
+    assert "popular counts 7 labels" in lines
+    assert "warning: nothing else is looked at" in lines
+    assert "not shown" not in lines
+    assert not [handler for handler in logging.getLogger("longtail").handlers if type(handler).__name__ == "_Remarks"]
+
+
+def test_workers_pass_on_stages_and_remarks(raw: Path, here: Path) -> None:
+    (here / "sitecustomize.py").write_text(
+        "import logging\n"
+        "from longtail import progress\n"
+        "from longtail.models.popular import Popular\n"
+        "own = Popular._fit\n"
+        "def fit(*args):\n"
+        "    print('a library prints')\n"
+        "    with progress.stage('counting'):\n"
+        "        logging.getLogger('longtail.models').info('a remark')\n"
+        "    own(*args)\n"
+        "Popular._fit = fit\n"
+    )
+    path = f"{here}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
+    ended = shell("longtail compare raw -m popular --json", PYTHONPATH=path)
+    assert json.loads(ended.stdout)[0]["model"] == "popular"
+    lines = ended.stderr.decode().splitlines()
+    assert {"a library prints", "  counting", "a remark"} <= set(lines)
+
+
+def test_train_names_the_fits_of_a_wrapper(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Popular, "n_fits", lambda self: {"popular": 3, "bonsai": 24})
+    assert "popular trains 3 popular, 24 bonsai" in run("train", raw, "-m", "popular", "--out", "m").stderr
+
+
+def test_load_tagger_wraps_a_ranker_that_was_saved_alone(run: Run, model: Path) -> None:
+    whole = registry.load_tagger(model)
+    alone = registry.load_tagger(model / "ranker")
+    assert list(alone.label_names_) == [str(label) for label in range(whole.n_labels_)]
+    assert (alone.label_counts_, alone.vectorizer_, alone.label_ids_) == (None, None, None)
+    assert (alone.ranker_.predict([[0.0] * 69], 2) != whole.ranker_.predict([[0.0] * 69], 2)).nnz == 0

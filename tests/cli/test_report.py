@@ -1,0 +1,84 @@
+"""``longtail report`` and ``longtail explain``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def models(run: Run, raw: Path) -> list[str]:
+    for name in ("popular", "bonsai"):
+        run("train", raw, "--model", name, "--out", name)
+    return ["bonsai", "popular"]
+
+
+def test_report_of_two_models(run: Run, raw: Path, models: list[str]) -> None:
+    result = run("report", *models, "--data", raw, "--out", "r.html")
+    assert "Wrote r.html: a report on 2 models" in result.stdout
+    page = Path("r.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert "all about quince" in page
+    assert "popular − bonsai" in page
+    run("report", "bonsai", "--data", raw, "--out", "r.md")
+    assert Path("r.md").read_text(encoding="utf-8").startswith("# bonsai on raw")
+    told = run("report", "bonsai", "--data", raw, "--format", "md", "--out", "r.txt", "--json")
+    facts = json.loads(told.stdout)
+    measured = json.loads(run("evaluate", "bonsai", raw, "--json").stdout)[0]
+    for metric in ("P@1", "PSP@5", "B@3", "C@5"):
+        assert facts["models"][0][metric] == pytest.approx(measured[metric])
+
+
+def test_report_of_features(run: Run, sparse: Path) -> None:
+    run("train", sparse, "--model", "bonsai", "--out", "m")
+    run("report", "m", "--data", sparse, "--out", "r.html")
+    assert "point 3" in Path("r.html").read_text(encoding="utf-8")
+
+
+def test_reports_that_cannot_be(run: Run, raw: Path, sparse: Path, table: Path, models: list[str]) -> None:
+    run("train", table, "--model", "popular", "--out", "fruit")
+    other = run("report", "bonsai", "fruit", "--data", raw, code=2)
+    assert "other labels than bonsai" in other.stderr
+    assert "give html or md" in run("report", "bonsai", "--data", raw, "--format", "pdf", code=2).stderr
+    assert "Cannot tell the format" in run("report", "bonsai", "--data", raw, "--out", "r.txt", code=2).stderr
+    assert run("report", "fruit", "--data", sparse, code=2).stderr
+    assert "no model.json" in run("report", "nothing", "--data", raw, code=2).stderr
+
+
+def test_models_of_other_points_are_named(run: Run, raw: Path, models: list[str]) -> None:
+    lines = (raw / "trn.json").read_text().splitlines(keepends=True)
+    (raw / "trn.json").write_text("".join(lines[:48]))
+    run("train", raw, "--model", "popular", "--out", "fewer")
+    told = run("report", "bonsai", "fewer", "--data", raw).stderr
+    assert "fewer was trained on other points than bonsai" in " ".join(told.split())
+
+
+def test_explain(run: Run, raw: Path, models: list[str]) -> None:
+    shown = run("explain", "bonsai", "--text", "a quince tart", "-k", "2").stdout
+    assert "all about quince" in shown
+    assert "raised by" in shown
+    found = json.loads(run("explain", "bonsai", "--text", "a plum", "--label", "all about plum", "--json").stdout)
+    assert found["labels"][0]["words"][0]["word"] == "plum"
+    assert "no label 'plumm'" in run("explain", "bonsai", "--text", "a", "--label", "plumm", code=2).stderr
+    assert "No word of the text is known" in run("explain", "bonsai", "--text", "zzz").stdout
+    run("train", raw, "--model", "blend([bonsai, knn, textmatch])", "--out", "b")
+    blend = run("explain", "b", "--text", "a quince tart", "-k", "1").stdout
+    assert "nearest points" in blend
+    assert "members" in blend
+    assert "textmatch" in blend
+
+
+def test_the_model_card(run: Run, raw: Path, models: list[str]) -> None:
+    card = Path("bonsai/README.md").read_text(encoding="utf-8")
+    for part in ("raw, checksum `", "60 |", "longtail ", "numpy ", "cost_ = ", "Intended use", "UTC"):
+        assert part in card
+    assert not Path("bonsai/ranker/README.md").exists()
+    run("train", raw, "--model", "bonsai", "--out", "bonsai")  # a folder with a card can be replaced
+    again = Path("bonsai/README.md").read_text(encoding="utf-8")
+    assert [line for line in card.splitlines() if "checksum" in line] == [
+        line for line in again.splitlines() if "checksum" in line
+    ]

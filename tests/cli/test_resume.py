@@ -1,0 +1,77 @@
+"""``longtail train`` after signal 9: the same command goes on and ends with the same model; --fresh starts again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+
+TRAIN = [sys.executable, "-m", "longtail", "train"]
+
+
+def kill_at(step: str, words: list[str], here: Path) -> None:
+    """Start a training and kill it when a step of its checkpoint is there."""
+    process = subprocess.Popen([*TRAIN, *words], cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 250
+    while not list(here.glob(f".m.checkpoint/{step}/model.json")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    process.kill()
+    process.communicate()
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    inner = folder / "ranker"
+    return {str(path.relative_to(inner)): path.read_bytes() for path in inner.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("model", "step"),
+    [
+        ("bonsai(n_trees=60, max_leaf=2)", "tree-2"),
+        ("decaf(dim=8, epochs=300)", "epochs/*"),
+        ("blend([bonsai(n_trees=60, max_leaf=2), knn, textmatch])", "1-bonsai-part"),
+    ],
+)
+def test_a_killed_training_goes_on(model: str, step: str, run: Run, raw: Path, here: Path) -> None:
+    words = ["raw", "-m", model, "--out", "m"]
+    before = sorted(here.iterdir())
+    kill_at(step, words, here)
+    assert [path.name for path in sorted(here.iterdir()) if path not in before] == [".m.checkpoint"]
+    resumed = run("train", *words)
+    assert "Going on from .m.checkpoint" in resumed.stderr
+    assert step.partition("/")[0] in resumed.stderr
+    run("train", "raw", "-m", model, "--out", "whole")
+    assert content(here / "m") == content(here / "whole")
+    assert [path.name for path in sorted(here.iterdir()) if path not in before] == ["m", "whole"]
+
+
+def test_fresh_and_other_settings_start_again(run: Run, raw: Path, here: Path) -> None:
+    words = ["raw", "-m", "bonsai(n_trees=60, max_leaf=2)", "--out", "m"]
+    kill_at("tree-1", words, here)
+    fresh = run("train", *words, "--fresh")
+    assert "Removed .m.checkpoint" in fresh.stderr
+    assert "Going on" not in fresh.stderr
+    kill_at("tree-1", words, here)
+    other = run("train", *words, "--seed", "1")
+    assert ".m.checkpoint: a checkpoint of other data, settings or version" in other.stderr
+    assert not (here / ".m.checkpoint").exists()
+
+
+def test_what_a_killed_save_left_is_removed(run: Run, table: Path, here: Path) -> None:
+    (here / ".m.new-4194303-1-0123abcd").mkdir()
+    (here / ".m.old-4194303-1-0123abcd").mkdir()
+    run("train", table, "-m", "popular", "--out", "m")
+    assert sorted(path.name for path in here.iterdir()) == ["fruit.csv", "m"]
+
+
+def test_something_else_at_the_place_of_the_checkpoint_is_refused(run: Run, table: Path, here: Path) -> None:
+    (here / ".m.checkpoint").write_text("mine")
+    assert "is not a checkpoint of longtail" in run("train", table, "-m", "popular", "--out", "m", code=2).stderr
+    assert (here / ".m.checkpoint").read_text() == "mine"

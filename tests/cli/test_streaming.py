@@ -1,0 +1,103 @@
+"""Prediction in blocks: any file gives the same rows as in one piece, and an interrupted file is continued."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from longtail.data import streaming
+from tests.cli.conftest import FRUITS, Run
+
+TEXTS = [f"a {FRUITS[i % 6]} and number{i}" for i in range(23)]
+
+
+@pytest.fixture
+def model(run: Run, table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(streaming, "BLOCK", 5)
+    run("train", table, "--model", "popular", "--out", "m")
+    return Path("m")
+
+
+@pytest.fixture
+def files(here: Path) -> dict[str, Path]:
+    """The same texts in every format that is read in blocks."""
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"text": TEXTS})
+    frame.write_parquet(here / "in.parquet")
+    frame.write_csv(here / "in.csv")
+    frame.write_csv(here / "in.tsv", separator="\t")
+    frame.write_ndjson(here / "in.jsonl")
+    (here / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    return {path.suffix: path for path in here.glob("in.*")}
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_every_format_gives_the_same_rows(run: Run, model: Path, files: dict[str, Path], here: Path) -> None:
+    assert len(files) == 5
+    found = {}
+    for ending, path in files.items():
+        run("predict", model, "--input", path, "--out", f"out{ending}.jsonl", "-k", 2)
+        found[ending] = rows(here / f"out{ending}.jsonl")
+        assert [row["text"] for row in found[ending]] == TEXTS
+    assert all(one == found[".txt"] for one in found.values())
+    assert json.loads(run("predict", model, "--input", files[".csv"], "--json", "-k", 2).stdout) == found[".txt"]
+    assert not list(here.glob("*.partial*"))
+
+
+def test_from_standard_input_to_standard_output(run: Run, model: Path) -> None:
+    lines = run("predict", model, "--input", "-", "--out", "-", input="\n".join(TEXTS)).stdout.splitlines()
+    assert [json.loads(line)["text"] for line in lines] == TEXTS
+
+
+def test_sparse_text_in_blocks(run: Run, sparse: Path, here: Path) -> None:
+    run("train", sparse, "--model", "popular", "--out", "f")
+    run("predict", "f", "--input", sparse / "train.txt", "--out", "x.jsonl", "-k", 1)
+    assert [row["id"] for row in rows(here / "x.jsonl")] == [str(i) for i in range(32)]
+    blocks = list(streaming.sparse_blocks(sparse / "train.txt", skip=30))
+    assert (blocks[0].start, sum(map(len, blocks))) == (30, 2)
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".tsv"])
+def test_resume(run: Run, model: Path, here: Path, ending: str) -> None:
+    path, out = here / "in.txt", here / f"out{ending}"
+    path.write_bytes("\n".join(TEXTS).encode() + b"\n")
+    run("predict", model, "--input", path, "--out", out)
+    whole = out.read_bytes()
+    out.unlink()
+    broken = [*TEXTS[:12], "caf\udce9", *TEXTS[13:]]
+    path.write_bytes("\n".join(broken).encode(errors="surrogateescape") + b"\n")
+    said = run("predict", model, "--input", path, "--out", out, code=2).stderr
+    assert "10 points are in" in said
+    assert "--resume" in said
+    assert not out.exists()
+    path.write_bytes("\n".join(TEXTS).encode() + b"\n")
+    with (here / f"out{ending}.partial").open("ab") as stream:
+        stream.write(b"half a li")  # what a killed process leaves
+    assert "begun with k 5" in run("predict", model, "-i", path, "-o", out, "--resume", "-k", 3, code=2).stderr
+    run("predict", model, "--input", path, "--out", out, "--resume")
+    assert out.read_bytes() == whole
+    assert not list(here.glob("*.partial*"))
+
+
+def test_resume_without_a_beginning_or_a_file(run: Run, model: Path, files: dict[str, Path]) -> None:
+    assert "no x.jsonl.partial" in run("predict", model, "-i", files[".csv"], "-o", "x.jsonl", "--resume").stderr
+    for words in (["-i", "-", "-o", "x.jsonl"], ["-i", files[".csv"], "-o", "x.npz"], ["-i", files[".csv"]]):
+        assert "--resume needs" in run("predict", model, *words, "--resume", code=2).stderr
+
+
+def test_a_wrong_row_leaves_nothing(run: Run, model: Path, here: Path) -> None:
+    (here / "bad.csv").write_text("text,labels\na,b,c\n")
+    assert "bad.csv" in run("predict", model, "-i", "bad.csv", "-o", "x.jsonl", code=2).stderr
+    assert not list(here.glob("x.*"))
+
+
+def test_warm(run: Run) -> None:
+    found = json.loads(run("warm", "--model", "popular", "--json").stdout)
+    assert (found["models"], found["left_out"]) == (["popular"], [])
+    assert "popular" in run("warm", "-m", "popular").stdout
+    assert "bonsay" in run("warm", "--model", "bonsay", code=2).stderr
