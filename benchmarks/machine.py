@@ -8,14 +8,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from longtail.kernels.pool import cores as usable_cores
+
 _OURS = ("longtail", "numpy", "scipy", "numba")
 
 
 def facts() -> dict[str, str]:
-    """What of this machine decides a timing."""
+    """Return what decides a timing on this machine."""
     return {
         "processor": _field("/proc/cpuinfo", "model name") or platform.processor() or platform.machine(),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(usable_cores(None)),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": _system(),
         "python": platform.python_version(),
@@ -34,9 +36,9 @@ def versions() -> dict[str, str]:
 
 
 def described(results: dict[str, Any], cores: bool = True) -> list[str]:
-    """The machine and versions that results were measured with, as lines of Markdown.
+    """Return the machine and versions of results, as lines of Markdown.
 
-    cores : whether their number is said here; not where it differs between rows.
+    cores : whether to include the number of cores; not where it differs between rows.
     """
     machine = results["machine"]
     where = [machine["processor"], f"{machine['cores']} cores"] if cores else [machine["processor"]]

@@ -10,24 +10,26 @@ import importlib
 from pathlib import Path
 
 from benchmarks import results
+from benchmarks.paths import PAGE, RESULTS
 
-SECTIONS = {  # results/NAME.json -> who renders it, in the order of the page
+SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of the page
     "peers": "benchmarks.peers.section",
-    "decaf": "benchmarks.decaf_section",
-    "embeddings": "benchmarks.embeddings_section",
-    "index": "benchmarks.index_section",
-    "dxml": "benchmarks.dxml_section",
-    "tail": "benchmarks.tail_section",
+    "blend": "benchmarks.blend.section",
+    "decaf": "benchmarks.decaf.section",
+    "embeddings": "benchmarks.embeddings.section",
+    "index": "benchmarks.index.section",
+    "dxml": "benchmarks.dxml.section",
+    "tail": "benchmarks.tail.section",
 }
-PAGE = Path(__file__).parent / "RESULTS.md"
 _HEAD = """# Results
 
 Written by `python -m benchmarks.render` from the files in `results/`, which the benchmarks write; see
-[README.md](README.md) for how to run them.
+[README.md](README.md) for how to run them. Every row has the commit that it was measured with;
+`python -m benchmarks.stale` names the rows that are older than the code they describe.
 """
 
 
-def render(page: Path = PAGE, folder: Path = results.RESULTS) -> Path:
+def render(page: Path = PAGE, folder: Path = RESULTS) -> Path:
     """Assemble the page from the sections that have results."""
     parts = [_HEAD]
     for name, module in SECTIONS.items():

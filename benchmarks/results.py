@@ -1,20 +1,33 @@
-"""Results as JSON: one file a benchmark in ``results/``, from which `benchmarks.render` writes RESULTS.md."""
+"""Results as JSON: one file per benchmark in ``results/``, from which `benchmarks.render` writes RESULTS.md.
+
+Every row carries the commit that it was measured with, the date, and the model with its settings, so that
+`benchmarks.stale` can name rows that are older than the code they describe. A row measured under a name that has
+another meaning today also carries ``recorded_with``, the version and commit, and ``recorded_as``, the former name.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+from benchmarks import machine
+from benchmarks.paths import HERE, RESULTS
+
+Row = dict[str, Any]
+_GROUPS = ("rows", "accuracy", "ablation", "throughput", "parts")  # groups of rows in a file, by name
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")  # those that set bars
 _OURS = ("parabel", "bonsai", "dismec")
 
 
 def load(name: str, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """The results of a benchmark, or None if it has not been run."""
+    """Return the results of a benchmark, or None if it has not been run."""
     path = folder / f"{name}.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -28,32 +41,91 @@ def save(name: str, results: dict[str, Any], folder: Path = RESULTS) -> None:
     os.replace(fresh, path)
 
 
+# Rows ----------------------------------------------------------------------------------------------------------------
+
+
+def add(name: str, key: str, row: Row, model: str | None = None, group: str = "rows") -> None:
+    """Put one row into the results of a benchmark, in the place of the row that had its key.
+
+    Parameters
+    ----------
+    name : str
+        The benchmark.
+    key : str
+        Name of the row within its group.
+    row : dict
+        Its figures.
+    model : str, optional
+        The model with its settings, as for `longtail.make`; None where the row is about no model.
+    group : str
+        Group of rows in the file.
+    """
+    known = load(name) or {}  # read again for each row, because another run may have added rows
+    known |= {"machine": machine.facts(), "versions": machine.versions()}
+    known.setdefault(group, {})[key] = stamped(row, model)
+    save(name, known)
+
+
+def stamped(row: Row, model: str | None = None) -> Row:
+    """Return a row with the date, the commit and, if there is one, the model."""
+    origin = {"date": datetime.now(UTC).date().isoformat(), "commit": commit()}
+    return row | origin | ({} if model is None else {"model": model})
+
+
+@cache
+def commit() -> str:
+    """Return the short hash of the checked-out commit, with ``+`` where the package has changes beyond it."""
+    try:
+        head = _git("rev-parse", "--short=7", "HEAD").strip()
+        return f"{head}+" if _git("status", "--porcelain", "--", "longtail").strip() else head
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"  # a copy of the files without their history
+
+
+def _git(*words: str) -> str:
+    command = ["git", *words]
+    return subprocess.run(command, cwd=HERE.parent, check=True, capture_output=True, text=True).stdout
+
+
+def rows(known: dict[str, Any]) -> Iterator[tuple[str, Row]]:
+    """Yield the key and content of every row in the results of a benchmark."""
+    for group in _GROUPS:
+        for key, row in known.get(group, {}).items():
+            yield (key if group in ("rows", "parts") else f"{group} {key}"), row
+    for data, systems in known.get("results", {}).items():
+        for system, row in systems.items():
+            yield f"{data} {system}", row
+
+
+# Best figures --------------------------------------------------------------------------------------------------------
+
+
 def best_peer(data: str, folder: Path = RESULTS) -> dict[str, float]:
-    """The highest figure of any peer for each P, PSP and F on a data set; empty where none was measured."""
+    """Return the highest figure of any peer for each P, PSP and B on a data set; empty where none was measured."""
     return _highest(_runs(data, _PEERS, folder))
 
 
 def best_own(data: str, folder: Path = RESULTS) -> dict[str, float]:
-    """The same of longtail's single models with their defaults, from all benchmarks but that of wrappers."""
+    """Return the same for longtail's models with default settings, from all benchmarks but that of rare labels."""
     models = _runs(data, _OURS, folder)
-    for name in ("decaf", "dxml"):
-        rows = (load(name, folder) or {"rows": {}})["rows"]
-        models.append([row for key, row in rows.items() if key.startswith(f"{data} default ")])
+    for name, variant in (("decaf", "default"), ("dxml", "default"), ("blend", "blend")):
+        found = (load(name, folder) or {"rows": {}})["rows"]
+        models.append([row for key, row in found.items() if key.startswith(f"{data} {variant} ")])
     accuracy = (load("embeddings", folder) or {"accuracy": {}})["accuracy"]
     models += [[row] for key, row in accuracy.items() if key.split(" ")[-1] == data]
     return _highest(models)
 
 
 def _runs(data: str, names: tuple[str, ...], folder: Path) -> list[list[dict[str, float]]]:
-    """Figures of each run of some systems of ``benchmarks.peers``."""
+    """Return the metrics of each run of some systems of ``benchmarks.peers``."""
     systems = (load("peers", folder) or {"results": {}})["results"].get(data, {})
     return [[run["metrics"] for run in systems.get(name, {}).get("runs", []) if "metrics" in run] for name in names]
 
 
 def _highest(models: list[list[dict[str, float]]]) -> dict[str, float]:
-    """The highest mean over runs of any model, measure by measure."""
+    """Return the highest mean over runs of any model, metric by metric."""
     found: dict[str, float] = {}
-    for measure in (f"{kind}@{k}" for kind in ("P", "PSP", "F") for k in (1, 3, 5)):
+    for measure in (f"{kind}@{k}" for kind in ("P", "PSP", "B") for k in (1, 3, 5)):
         means = [mean(run[measure] for run in runs) for runs in models if runs and all(measure in run for run in runs)]
         if means:
             found[measure] = max(means)
@@ -61,7 +133,7 @@ def _highest(models: list[list[dict[str, float]]]) -> dict[str, float]:
 
 
 def rounded(value: Any) -> Any:
-    """The same with numbers cut to five significant digits: more is noise, and makes differences unreadable."""
+    """Round numbers to five significant digits: more is noise, and makes differences unreadable."""
     if isinstance(value, dict):
         return {key: rounded(part) for key, part in value.items()}
     if isinstance(value, list):

@@ -16,7 +16,7 @@ from benchmarks.peers.systems import ONE_TREE, PEERS
 Figures = dict[str, dict[str, Any]]  # system -> figures, of one data set
 LEEWAY = 0.3  # points of accuracy
 _TREES = tuple(peer.name for peer in PEERS if peer.environment != "fasttext")
-_ACCURACY = [f"{metric}@{k}" for metric in ("P", "PSP", "F") for k in KS]
+_ACCURACY = [f"{metric}@{k}" for metric in ("P", "PSP", "B") for k in KS]
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,8 @@ def bars() -> list[Bar]:
     """Every bar, in the order of the table."""
     training = _ratio("train_seconds", "parabel", ["omikuji-parabel"], 0.6)
     rows = [
-        Bar("Parabel: P, PSP, F @1, 3, 5 − omikuji Parabel's, the worst", "≥ −0.3", _accuracy("parabel"), "parabel"),
-        Bar("Bonsai: P, PSP, F @1, 3, 5 − omikuji Bonsai's, the worst", "≥ −0.3", _accuracy("bonsai"), "bonsai"),
+        Bar("Parabel: P, PSP, B @1, 3, 5 − omikuji Parabel's, the worst", "≥ −0.3", _accuracy("parabel"), "parabel"),
+        Bar("Bonsai: P, PSP, B @1, 3, 5 − omikuji Bonsai's, the worst", "≥ −0.3", _accuracy("bonsai"), "bonsai"),
         Bar("DiSMEC: P@5, PSP@5 − the best tree's, the worst", "≥ −0.3", _dismec, "dismec"),
         Bar("training, Parabel / omikuji Parabel", "≤ 0.6", training, "parabel"),
         Bar("training, 1 tree / PECOS, at P@5 no lower", "≤ 1.0", _one_tree, ONE_TREE),
@@ -102,7 +102,7 @@ def _ratio(key: str, ours: str, peers: list[str], limit: float) -> Callable[[Fig
 
 
 def _over(ours: float, theirs: float) -> float:
-    """A ratio; below a thousandth (of a second, a millisecond, a megabyte) it would be one of noise."""
+    """Return a ratio; below a thousandth (of a second, a millisecond, a megabyte) it would be one of noise."""
     return max(ours, 1e-3) / max(theirs, 1e-3)
 
 

@@ -12,7 +12,7 @@ VENVS = HERE.parent / ".venvs"
 
 
 def python_of(environment: str | None) -> Path:
-    """The interpreter that holds a system; its environment is made when absent or when its requirements changed."""
+    """Return the interpreter of a system; its environment is made when absent or when its requirements changed."""
     if environment is None:
         return Path(sys.executable)
     requirements = HERE / f"requirements-{environment}.txt"

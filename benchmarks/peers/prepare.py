@@ -62,7 +62,7 @@ def _save(part: Dataset, folder: Path, short: str) -> sp.csr_array:
 
 
 def _code() -> int:
-    """A checksum of what makes the matrices, so that a change there makes them afresh."""
+    """Return a checksum of the code that makes the matrices, so that a change there makes them again."""
     files = [Path(__file__), *sorted(Path(longtail.data.__file__).parent.glob("*.py"))]
     return zlib.crc32(b"".join(path.read_bytes() for path in files))
 
@@ -76,7 +76,7 @@ def unit_rows(X: sp.csr_array) -> sp.csr_array:
 
 
 def write_words(texts: list[str] | None, X: sp.csr_array, Y: sp.csr_array | None, path: Path) -> None:
-    """A line a point, with its labels in front where they are to be learnt: what fastText reads."""
+    """Write one line per point, labels first where they are to be learnt: fastText's format."""
     with path.open("w", encoding="utf-8") as file:
         for row in range(X.shape[0]):
             words = [] if Y is None else [f"__label__{label}" for label in Y.indices[Y.indptr[row] : Y.indptr[row + 1]]]

@@ -8,15 +8,17 @@ from benchmarks.machine import described
 from benchmarks.peers.bars import Figures, bars
 from benchmarks.peers.summary import KS, error, summary
 from benchmarks.peers.systems import DATA, OURS, SYSTEMS
+from benchmarks.tables import mark, origin
 
 _OURS = {system.name for system in OURS}
 _HOW = """\
 Every system gets the same matrices (TF-IDF of words, or the given features; rows of length one) and 2 threads, and runs
 in processes of its own: one trains and saves, one loads and predicts. Systems take turns, so that all meet the same
 machine. Timings and sizes are the best of the runs, metrics their mean, computed by `longtail.metrics` for all. Batch
-and single-point times ask for 5 labels; a single point is asked for on one thread. Memory is the peak of the process
+and single-point times are for 5 labels; single points are predicted on one thread. Memory is the peak of the process
 and, in brackets, the peak above what it held with its imports and the data loaded. Warm-up is the loading of compiled
 kernels (their compilation, the first time on a machine), before the clock starts. Model sizes are in 10⁶ bytes.
+longtail's rows are bold; each is a paper's model alone. Its combination of models is in the section on Blend.
 
 Peers run with their defaults or documented settings, untuned. longtail's defaults are the same for all data sets; the
 tree, slope and pruning were chosen on held-out training points, but the effort of the solver, the start of two-means
@@ -27,7 +29,7 @@ _SPEED += ["train MB", "predict MB", "model MB", "warm-up s", "runs"]
 
 
 def render(results: dict[str, Any]) -> str:
-    """The whole section, as Markdown."""
+    """Return the section, as Markdown."""
     entries = results["results"]
     data = sorted(entries, key=lambda name: (DATA.index(name) if name in DATA else len(DATA), name))
     figures: dict[str, Figures] = {
@@ -54,11 +56,15 @@ def _preface(results: dict[str, Any], figures: dict[str, Figures]) -> str:
         f"- peers: {', '.join(peers) or 'none'}",
         f"- measured: {dates[0] if dates[0] == dates[-1] else f'{dates[0]} to {dates[-1]}'}",
         "",
-        "| system | settings |",
-        "|---|---|",
+        "| system | from | settings |",
+        "|---|---|---|",
     ]
     used = {system for part in results["results"].values() for system in part}
-    lines += [f"| {_name(system.name)} | {system.about} |" for system in SYSTEMS.values() if system.name in used]
+    lines += [
+        f"| {_name(name)} | {'another library' if system.environment else origin(system.model)} | {system.about} |"
+        for name, system in SYSTEMS.items()
+        if name in used
+    ]
     return "\n".join(lines)
 
 
@@ -76,7 +82,7 @@ def _bars(data: list[str], figures: dict[str, Figures], entries: dict[str, Any])
         cells = []
         for name in data:
             cell = bar.judge(figures[name])
-            marks = "" if cell is None else (" ✓" if cell.passed else " **✗**") + _apart(entries[name], bar.ours)
+            marks = "" if cell is None else f" {mark(cell.passed)}" + _apart(entries[name], bar.ours)
             cells.append("–" if cell is None else cell.text + marks)
         if set(cells) != {"–"}:
             lines.append(f"| {bar.goal} | {bar.limit} | {' | '.join(cells)} |")
@@ -84,7 +90,7 @@ def _bars(data: list[str], figures: dict[str, Figures], entries: dict[str, Any])
 
 
 def _apart(entries: dict[str, Any], ours: str) -> str:
-    """A mark where ours and some peer were not measured in one run."""
+    """Return a mark where ours and some peer were not measured in one run."""
     runs = {entry["run"] for system, entry in entries.items() if system == ours or system not in _OURS}
     return " †" if len(runs) > 1 else ""
 
@@ -98,13 +104,13 @@ def _data_set(name: str, systems: list[str], facts: dict[str, Any], entries: dic
         f"### {name}",
         "",
         f"{facts['n_train']:,} training points, {facts['n_test']:,} test points, {facts['n_features']:,} features, "
-        f"{facts['n_labels']:,} labels, {facts['n_nonzeros'] / facts['n_train']:.0f} features a point." + note,
+        f"{facts['n_labels']:,} labels, {facts['n_nonzeros'] / facts['n_train']:.0f} features per point." + note,
         "",
         f"| {' | '.join(_SPEED)} |",
         "|---" * len(_SPEED) + "|",
     ]
     lines += [_speed(system, figures.get(system), error(entries[system])) for system in systems]
-    kinds = ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "F")
+    kinds = ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "B")
     heads = [f"{kind}@{'/'.join(map(str, KS))}" for kind in kinds]
     lines += ["", f"| system | {' | '.join(heads)} |", "|---|" + "---|" * len(kinds)]
     for system in systems:
@@ -129,7 +135,7 @@ def _speed(system: str, known: dict[str, Any] | None, failed: str | None) -> str
 
 
 def _frontier(systems: list[str], figures: Figures) -> list[str]:
-    """The curve between P@1 and PSP@1 of each system, folded away."""
+    """Return the curve between P@1 and PSP@1 of each system, folded away."""
     known = [system for system in systems if system in figures]
     if not known:
         return []

@@ -20,6 +20,12 @@ class System:
     seeded: bool = False  # whether each repeat gets a seed of its own, in params
     max_labels: int | None = None  # where more would take hours
 
+    @property
+    def model(self) -> str:
+        """One of our models with its settings, as for `longtail.make`."""
+        settings = ", ".join(f"{name}={value!r}" for name, value in self.params["settings"].items())
+        return f"{self.params['model']}({settings})" if settings else self.params["model"]
+
 
 def _ours(name: str, model: str, about: str, **settings: Any) -> System:
     params = {"model": model, "settings": settings}
@@ -30,7 +36,7 @@ OURS = (
     _ours("parabel", "parabel", "3 balanced binary trees, squared hinge, C = 1", n_trees=3),
     _ours("bonsai", "bonsai", "3 shallow trees, 100-means", n_trees=3),
     _ours("bonsai-1", "bonsai", "the same with 1 tree", n_trees=1),
-    _ours("dismec", "dismec", "one classifier a label, squared hinge, C = 1"),
+    _ours("dismec", "dismec", "one classifier per label, squared hinge, C = 1"),
 )
 
 PEERS = (
@@ -38,7 +44,7 @@ PEERS = (
         "pecos-xrlinear",
         f"{_WORKERS}.pecos",
         "pecos",
-        about="1 tree, 16-means on mean label features, ≤ 100 labels a leaf, beam 10, l3-hinge, pruned at 0.1",
+        about="1 tree, 16-means on mean label features, ≤ 100 labels per leaf, beam 10, l3-hinge, pruned at 0.1",
     ),
     System(
         "omikuji-parabel",

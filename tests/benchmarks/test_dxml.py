@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import scipy.sparse as sp
 
-from benchmarks import dxml, dxml_section
+from benchmarks.dxml import run as dxml
+from benchmarks.dxml import section
 from longtail.data import synthetic
 
 
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_measures(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {"epochs": 2, "dim": 16, "hidden": 16, "n_networks": 1, "n_partitions": 20}
+    small = {"epochs": 2, "dim": 16, "n_networks": 1, "advanced": {"hidden": 16, "n_partitions": 20}}
     row = dxml.measure(folder, small, 0)
     assert 0 < row["P@5"] <= row["P@1"] <= 100
     assert row["recall"] > 0.9
@@ -62,7 +63,7 @@ def test_bars_are_judged() -> None:
     part = {"seconds": 1.0, "P@1": 1.0, "P@3": 2.0, "P@5": 3.0, "PSP@5": 4.0}
     rows["on tate"] = {"without": part, "partial_fit": part, "all": part, "date": "2026-01-01"}
     facts = dict.fromkeys(("processor", "cores", "memory", "system", "python"), "?")
-    text = dxml_section.render({"rows": rows, "machine": facts, "versions": {"longtail": "1"}})
+    text = section.render({"rows": rows, "machine": facts, "versions": {"longtail": "1"}})
     assert "| bibtex P@1, mean of 3 | ≥ 64.8 | 65.00 ✓ |" in text
     assert "| bibtex P@3, mean of 3 | ≥ 39.5 | 50.00 ✓ |" in text
     assert "| tate P@1, ReLU − linear | > 0 | +0.00 **✗** |" in text

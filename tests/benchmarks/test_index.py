@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import index, index_section, render, results
+from benchmarks import render, results
+from benchmarks.index import run as index
+from benchmarks.index import section
 
 
 def test_it_measures_saves_and_renders(
@@ -14,7 +16,6 @@ def test_it_measures_saves_and_renders(
 ) -> None:
     monkeypatch.setattr(index, "N_QUERIES", 20)
     monkeypatch.setattr(index, "WIDTH", 16)
-    monkeypatch.setattr(index.results, "RESULTS", tmp_path)
     monkeypatch.setattr(results.load, "__defaults__", (tmp_path,))
     monkeypatch.setattr(results.save, "__defaults__", (tmp_path,))
     monkeypatch.setattr(render.render, "__defaults__", (tmp_path / "RESULTS.md", tmp_path))
@@ -28,7 +29,14 @@ def test_it_measures_saves_and_renders(
 
 
 def test_bars_are_judged() -> None:
-    row = {"data": "clustered", "asked": "auto", "kind": "ivf", "n_probe": 3, "n_partitions": 300, "date": "2026-01-01"}
+    row = {
+        "data": "clustered",
+        "requested": "auto",
+        "kind": "ivf",
+        "n_probe": 3,
+        "n_partitions": 300,
+        "date": "2026-01-01",
+    }
     row |= {
         "p50_ms": 0.5,
         "p95_ms": 0.7,
@@ -41,7 +49,7 @@ def test_bars_are_judged() -> None:
     row |= {"recall_near": 0.98, "recall_mixed": 0.96}
     slow = row | {"n": 1_000_000, "p50_ms": 5.0, "recall": 0.98}
     facts = dict.fromkeys(("processor", "cores", "memory", "system", "python"), "?")
-    text = index_section.render({"rows": {"a": slow, "b": row}, "machine": facts, "versions": {"longtail": "1"}})
+    text = section.render({"rows": {"a": slow, "b": row}, "machine": facts, "versions": {"longtail": "1"}})
     assert "| p50 at 100,000 vectors | < 1 ms | 0.500 ms ✓ |" in text
     assert "| recall@5 at 100,000 vectors | ≥ 0.98 | 0.970 **✗** |" in text
     assert "| p50 at 1,000,000 vectors | < 5 ms | 5.000 ms **✗** |" in text

@@ -12,8 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 
 from benchmarks import machine, render, results
-from benchmarks.peers import __main__ as command
 from benchmarks.peers import bars, environments, runner, section, systems
+from benchmarks.peers import run as command
 from benchmarks.peers.prepare import prepare, unit_rows
 from benchmarks.peers.summary import error, summary
 from benchmarks.peers.systems import System
@@ -163,7 +163,7 @@ def test_the_command_interleaves_merges_and_renders(
 
 def _record(seconds: float = 1.0, precision: float = 50.0, **figures: float) -> dict[str, Any]:
     point = {f"{metric}@{k}": precision for metric in ("P", "PSP") for k in (1, 3, 5)}
-    metrics = {f"{m}@{k}": precision for m in ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "F") for k in (1, 3, 5)}
+    metrics = {f"{m}@{k}": precision for m in ("P", "nDCG", "PSP", "PSnDCG", "R", "C", "B") for k in (1, 3, 5)}
     keys = ("train_cpu_seconds", "warm_up_seconds", "batch_ms_1", "batch_ms_2", "single_ms_p50", "model_mb")
     keys += ("train_peak_mb", "train_peak_above_start_mb", "predict_peak_mb", "predict_peak_above_start_mb")
     record = dict.fromkeys(keys, 1.0) | {"train_seconds": seconds} | figures

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import render, results, tail, tail_section
+from benchmarks import render, results
+from benchmarks.tail import run as tail
+from benchmarks.tail import section
+from longtail import registry
 from longtail.data import synthetic
 
 
@@ -27,21 +30,30 @@ def test_it_measures_saves_and_renders(
     tail.main()
     assert capsys.readouterr().out.count("toy ") == 2
     page = (tmp_path / "RESULTS.md").read_text()
-    assert "| **bonsai(n_trees=1)** |" in page
+    assert "| **bonsai(n_trees=1)** | paper |" in page
     assert "toy, ranknet(bonsai(n_trees=1)): PSP@1/3/5" in page
 
 
 def test_a_curve_is_read_where_it_comes_down_to_a_precision() -> None:
     curve = [{"P@1": p, "PSP@1": s, "PSP@3": s, "PSP@5": s} for p, s in ((80.0, 20.0), (78.0, 30.0), (70.0, 34.0))]
-    assert tail_section.at(curve, 79.0) == [25.0, 25.0, 25.0]
-    assert tail_section.at(curve, 60.0) == [34.0, 34.0, 34.0]
-    assert tail_section.at(curve, 90.0) == [20.0, 20.0, 20.0]
+    assert section.at(curve, 79.0) == [25.0, 25.0, 25.0]
+    assert section.at(curve, 60.0) == [34.0, 34.0, 34.0]
+    assert section.at(curve, 90.0) == [20.0, 20.0, 20.0]
 
 
-def test_auto_is_judged_by_the_best_single_model_of_any_benchmark(tmp_path: Path) -> None:
+def test_every_system_can_be_made() -> None:
+    for system in tail.SYSTEMS:
+        registry.make(system.model).check_params()
+    names = [system.name for system in tail.SYSTEMS]
+    assert len(names) == len(set(names))
+    assert {system.base for system in tail.SYSTEMS} <= set(names)
+
+
+def test_blend_is_judged_by_the_best_model_of_any_benchmark(tmp_path: Path) -> None:
     runs = {"bonsai": {"runs": [{"metrics": {"P@5": 50.0}}, {"metrics": {"P@5": 52.0}}]}}
     results.save("peers", {"results": {"tiny": runs}}, tmp_path)
     results.save("decaf", {"rows": {"tiny default 0": {"P@5": 53.0}, "tiny no-text 0": {"P@5": 90.0}}}, tmp_path)
-    results.save("embeddings", {"accuracy": {"glas alone tiny": {"F@1": 40.0}, "glas other": {"F@1": 90.0}}}, tmp_path)
-    assert results.best_own("tiny", tmp_path) == {"P@5": 53.0, "F@1": 40.0}
+    results.save("blend", {"rows": {"tiny blend 0": {"P@3": 20.0}, "tiny no-text 0": {"P@3": 30.0}}}, tmp_path)
+    results.save("embeddings", {"accuracy": {"glas tiny": {"B@1": 40.0}, "glas other": {"B@1": 90.0}}}, tmp_path)
+    assert results.best_own("tiny", tmp_path) == {"P@3": 20.0, "P@5": 53.0, "B@1": 40.0}
     assert results.best_peer("tiny", tmp_path) == {}

@@ -21,6 +21,8 @@ LABEL = "__label__"
 
 
 class FastText(Worker):
+    """Measure fastText."""
+
     def version(self) -> str:
         return f"fasttext-numpy2 {version('fasttext-numpy2')}"
 

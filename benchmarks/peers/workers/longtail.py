@@ -1,4 +1,4 @@
-"""longtail's own rankers, asked as a user asks them: by name, with a saved model loaded from its folder."""
+"""longtail's own rankers, used as a user would: made by name, with a saved model loaded from its folder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from longtail.registry import load, make
 
 
 class Longtail(Worker):
+    """Measure longtail."""
+
     def version(self) -> str:
         return f"longtail {__version__}"
 

@@ -13,6 +13,8 @@ from benchmarks.peers.workers.protocol import Worker, load_matrix, main, pairs_t
 
 
 class NapkinXC(Worker):
+    """Measure napkinXC."""
+
     def version(self) -> str:
         return f"napkinxc {version('napkinxc')}"
 

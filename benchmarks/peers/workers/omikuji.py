@@ -2,7 +2,7 @@
 
 The binding has no batch prediction, and its `predict` walks over every feature in Python, which can cost more than the
 prediction. Batches call the same library function on the CSR arrays directly, from several threads, so that the Rust
-core is measured at its best; single points are asked for as a user asks for them.
+core is measured at its best; single points are predicted by the public method.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from benchmarks.peers.workers.protocol import Worker, load_matrix, main
 
 
 class Omikuji(Worker):
+    """Measure omikuji."""
+
     def version(self) -> str:
         return f"omikuji {version('omikuji')}"
 
@@ -59,10 +61,9 @@ class Omikuji(Worker):
         starts = self.X.indptr
         for i in range(first, last):
             lo, hi = int(starts[i]), int(starts[i + 1])
-            counts[i] = lib.omikuji_predict(
-                self.model._model_ptr, 10, hi - lo, self.features + lo, self.values + lo, k, labels + i * k,
-                scores + i * k, pool,
-            )  # fmt: skip
+            point = (hi - lo, self.features + lo, self.values + lo)
+            best = (labels + i * k, scores + i * k)
+            counts[i] = lib.omikuji_predict(self.model._model_ptr, 10, *point, k, *best, pool)
 
     def predict(self, k: int, threads: int) -> Any:
         n_points = self.X.shape[0]

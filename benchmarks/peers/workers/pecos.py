@@ -14,6 +14,8 @@ from benchmarks.peers.workers.protocol import Worker, load_matrix, main
 
 
 class Pecos(Worker):
+    """Measure PECOS."""
+
     def version(self) -> str:
         return f"libpecos {version('libpecos')}"
 

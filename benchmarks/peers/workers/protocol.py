@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-TOP = 50  # labels a row kept for the metrics: the frontier re-ranks a model's own top 50
-ASKED = 5  # labels a row asked for when prediction is timed: what users ask for
+TOP = 50  # labels per point kept for the metrics: the frontier re-ranks a model's own top 50
+TIMED = 5  # labels per point when prediction is timed: what most users want
 BATCH_REPEATS = 5
 BATCH_BUDGET = 20.0  # seconds for the repeats of one batch timing; the first run always counts
 SINGLE_ROWS = 400
@@ -77,7 +77,7 @@ class Worker(ABC):
 
     @abstractmethod
     def scores(self, answer: Any) -> sp.csr_array:
-        """What `predict` gave as a sparse array (N, L)."""
+        """Return the result of `predict` as a sparse array (N, L)."""
 
 
 def load_matrix(path: Path) -> sp.csr_matrix:
@@ -91,7 +91,7 @@ def load_matrix(path: Path) -> sp.csr_matrix:
 
 
 def pairs_to_csr(rows: list[list[tuple[int, float]]], n_labels: int) -> sp.csr_array:
-    """Lists of (label, score) as a sparse array."""
+    """Turn lists of (label, score) into a sparse array."""
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])])
     labels = np.array([label for row in rows for label, _ in row], dtype=np.int32)
     values = np.array([score for row in rows for _, score in row], dtype=np.float32)
@@ -114,6 +114,7 @@ def reset_peak() -> None:
 
 
 def cpu_seconds() -> float:
+    """Return the processor time that this process has used."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -142,7 +143,7 @@ def measure_fit(worker: Worker, data: Path) -> dict[str, Any]:
 
 
 def time_batch(worker: Worker, k: int, threads: int) -> tuple[float, float]:
-    """Best milliseconds a point over several batches, and how many cores that batch kept busy."""
+    """Return the best milliseconds per point over several batches, and how many cores that batch kept busy."""
     best, busy, spent = np.inf, 0.0, 0.0
     n_points = 0
     for _ in range(BATCH_REPEATS):
@@ -190,11 +191,11 @@ def measure_predict(worker: Worker, data: Path, out: Path) -> dict[str, Any]:
     )
     record: dict[str, Any] = {"load_seconds": loaded}
     for threads in (1, 2):
-        record[f"batch_ms_{threads}"], record[f"batch_cores_{threads}"] = time_batch(worker, ASKED, threads)
+        record[f"batch_ms_{threads}"], record[f"batch_cores_{threads}"] = time_batch(worker, TIMED, threads)
         record[f"batch_top{TOP}_ms_{threads}"], _ = time_batch(worker, TOP, threads)
     peak = memory_mb("VmHWM")
     record |= {"predict_peak_mb": peak, "predict_peak_above_start_mb": max(peak - base, 0.0)}
-    return record | time_single(worker, scores.shape[0], ASKED)
+    return record | time_single(worker, scores.shape[0], TIMED)
 
 
 def main(kind: type[Worker]) -> None:

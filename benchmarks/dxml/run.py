@@ -1,6 +1,6 @@
 """Measure DXML: accuracy over seeds, the linear ablation, large data, walks, growth with N and L, learning on.
 
-    python -m benchmarks.dxml [--parts accuracy,large,walks,scale,on] [--data-root FOLDER]
+    python -m benchmarks.dxml.run [--parts accuracy,large,walks,scale,on] [--data-root FOLDER]
 
 Each training runs in a process of its own, so that its peak of memory is its own. Matrices are those of
 `benchmarks.peers`. A run replaces the figures of its own rows in ``results/dxml.json``.
@@ -22,20 +22,24 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
-from benchmarks import machine, render, results
+from benchmarks import render, results
+from benchmarks.paths import DATA_ROOT, WORK
 from benchmarks.peers.prepare import prepare
 from longtail.data import synthetic
 from longtail.index import make_index
-from longtail.labels.deepwalk import random_walks
-from longtail.labels.graph import cooccurrence_graph
 from longtail.metrics import evaluate
 from longtail.models.dxml import DXML
+from longtail.models.dxml.deepwalk import Walker
+from longtail.models.dxml.label_graph import cooccurrence_graph
 
-HERE = Path(__file__).parent
 SEEDS = 5
 PARTS = ("accuracy", "large", "walks", "scale", "on")
 LARGE = ("tate", "debian-packages", "eurlex57k")
-VARIANTS: dict[str, dict[str, Any]] = {"default": {}, "linear": {"relu": False}, "paper": {"preset": "paper"}}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "linear": {"advanced": {"relu": False}},
+    "paper": {"preset": "paper"},
+}
 SIZES = (5_000, 10_000, 20_000, 40_000)
 LABELS = (1_000, 2_000, 4_000, 8_000)
 _METRICS = ("P@1", "P@3", "P@5", "nDCG@1", "nDCG@3", "nDCG@5", "PSP@1", "PSP@3", "PSP@5")
@@ -50,7 +54,7 @@ def matrices(folder: Path) -> tuple[sp.csr_array, ...]:
 def measure(folder: Path, settings: dict[str, Any], seed: int) -> dict[str, Any]:
     """Train once, in this process; accuracy, time, memory, and how neighbours are found."""
     X, Y, X_test, Y_test = matrices(folder)
-    DXML(epochs=1, n_walks=1, random_state=seed).fit(X[:300], Y[:300]).predict(X_test[:1])  # compiles
+    DXML(epochs=1, advanced={"n_walks": 1}, random_state=seed).fit(X[:300], Y[:300]).predict(X_test[:1])  # compiles
     start = time.perf_counter()
     model = DXML(**settings, random_state=seed).fit(X, Y)
     row: dict[str, Any] = {"train_seconds": time.perf_counter() - start}
@@ -97,7 +101,7 @@ def in_process(folder: Path, settings: dict[str, Any], seed: int) -> dict[str, A
     """`measure` in a process of its own."""
     words = json.dumps([str(folder), settings, seed])
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks.dxml", "--one", words], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "benchmarks.dxml.run", "--one", words], capture_output=True, text=True, check=False
     )
     if ended.returncode:
         raise SystemExit(ended.stderr)
@@ -105,17 +109,17 @@ def in_process(folder: Path, settings: dict[str, Any], seed: int) -> dict[str, A
 
 
 def walks() -> dict[str, Any]:
-    """Steps a second of weighted walks on a graph of 20,000 labels."""
+    """Measure steps per second of weighted walks on a graph of 20,000 labels."""
     data = synthetic.make(n_points=40_000, n_labels=20_000, n_features=1_000, test_fraction=0.0, label_text=False)
     graph = cooccurrence_graph(data.Y)
     starts = np.tile(np.arange(20_000, dtype=np.int32), 10)
-    random_walks(graph, starts[:100], 5)
+    Walker(graph).walk(starts[:100], 5)
     row: dict[str, Any] = {"n_labels": 20_000, "n_edges": int(graph.nnz)}
     for jobs in (1, 2):
         best = 0.0
         for _ in range(3):
             start = time.perf_counter()
-            random_walks(graph, starts, 40, n_jobs=jobs)
+            Walker(graph, jobs).walk(starts, 40)
             best = max(best, starts.size * 39 / (time.perf_counter() - start))
         row[f"steps_{jobs}"] = best
     return row
@@ -128,7 +132,8 @@ def scale(by: str) -> dict[str, Any]:
     for size in sizes:
         n_points, n_labels = (size, 2_000) if by == "points" else (10_000, size)
         data = synthetic.make(n_points=n_points, n_labels=n_labels, n_features=20_000, test_fraction=0.0)
-        model = DXML(epochs=3, dim=100, hidden=256, batch_size=256, n_partitions=round(n_points**0.5))
+        fixed = {"hidden": 256, "n_partitions": round(n_points**0.5)}
+        model = DXML(epochs=3, dim=100, batch_size=256, advanced=fixed)
         start = time.perf_counter()
         model.fit(data.X, data.Y)
         seconds.append(time.perf_counter() - start)
@@ -138,7 +143,7 @@ def scale(by: str) -> dict[str, Any]:
 
 
 def learning_on(folder: Path) -> dict[str, Any]:
-    """A fifth of the points come later: what `partial_fit` reaches, beside training without and with them."""
+    """Measure `partial_fit` on the last fifth of the points, beside training without and with them."""
     X, Y, X_test, Y_test = matrices(folder)
     order = np.random.default_rng(0).permutation(X.shape[0])
     old, new = np.sort(order[: 4 * len(order) // 5]), np.sort(order[4 * len(order) // 5 :])
@@ -160,11 +165,12 @@ def learning_on(folder: Path) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--data", default="bibtex,delicious,tate,debian-packages,eurlex57k")
-    parser.add_argument("--data-root", type=Path, default=HERE.parents[1] / "shared" / "data")
-    parser.add_argument("--work", type=Path, default=HERE / "work")
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -179,18 +185,16 @@ def main() -> None:
         prepare(options.data_root / data, folder)
         return folder
 
-    def keep(key: str, row: dict[str, Any]) -> None:
-        known = results.load("dxml") or {"rows": {}}  # afresh, since another run may have added rows
-        known |= {"machine": machine.facts(), "versions": machine.versions()}
-        known["rows"][key] = row | {"date": time.strftime("%Y-%m-%d")}
-        results.save("dxml", known)
+    def keep(key: str, row: dict[str, Any], model: str = "dxml") -> None:
+        results.add("dxml", key, row, model)
         shown = {name: round(value, 3) for name, value in row.items() if isinstance(value, float)}
         print(key, shown, flush=True)
 
     for data, variant, seeds in runs(parts, options.seeds):
         if data in wanted:
             for seed in range(seeds):
-                keep(f"{data} {variant} {seed}", in_process(folder_of(data), VARIANTS[variant], seed))
+                row = in_process(folder_of(data), VARIANTS[variant], seed)
+                keep(f"{data} {variant} {seed}", row, repr(DXML(**VARIANTS[variant])).replace("DXML", "dxml", 1))
     if "walks" in parts:
         keep("walks", walks())
     if "scale" in parts:
@@ -204,7 +208,7 @@ def main() -> None:
 
 
 def runs(parts: list[str], seeds: int) -> list[tuple[str, str, int]]:
-    """What is trained: data, variant, number of seeds."""
+    """Return what is trained: data, variant, number of seeds."""
     found = []
     if "accuracy" in parts:
         found += [(data, "default", seeds) for data in ("bibtex", "delicious")]

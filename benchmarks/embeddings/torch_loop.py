@@ -1,7 +1,8 @@
 """The peer of the training throughput: the loop that one writes first in torch.
 
-An EmbeddingBag for tokens, an embedding for labels, automatic differentiation, and Adam over all parameters. It gets
-the same batches and candidates as longtail and computes the same loss and regulariser.
+An EmbeddingBag for tokens, an embedding for labels, automatic differentiation, and Adam over all parameters; or, with
+`sparse`, gradients and Adam of the rows in a batch only, as longtail has them. It gets the same batches and candidates
+as longtail and computes the same loss and regulariser.
 """
 
 from __future__ import annotations
@@ -23,18 +24,24 @@ class TorchLoop:
         Of Adam.
     weight : float
         λ of the regulariser.
+    sparse : bool
+        Row-sparse gradients and torch's SparseAdam for the tables.
     """
 
-    def __init__(self, n_features: int, n_labels: int, dim: int, rate: float, weight: float) -> None:
-        self.tokens = torch.nn.EmbeddingBag(n_features, dim, mode="sum")
+    def __init__(
+        self, n_features: int, n_labels: int, dim: int, rate: float, weight: float, sparse: bool = False
+    ) -> None:
+        self.tokens = torch.nn.EmbeddingBag(n_features, dim, mode="sum", sparse=sparse)
         self.bias = torch.nn.Parameter(torch.zeros(dim))
-        self.labels = torch.nn.Embedding(n_labels, dim)
-        self.label_bias = torch.nn.Embedding(n_labels, 1)
+        self.labels = torch.nn.Embedding(n_labels, dim, sparse=sparse)
+        self.label_bias = torch.nn.Embedding(n_labels, 1, sparse=sparse)
         self.weight = weight
-        parameters = [
-            *self.tokens.parameters(), self.bias, *self.labels.parameters(), *self.label_bias.parameters(),
-        ]  # fmt: skip
-        self.optimizer = torch.optim.Adam(parameters, lr=rate)
+        tables = [*self.tokens.parameters(), *self.labels.parameters(), *self.label_bias.parameters()]
+        self.optimizers: list[torch.optim.Optimizer]
+        if sparse:
+            self.optimizers = [torch.optim.SparseAdam(tables, lr=rate), torch.optim.Adam([self.bias], lr=rate)]
+        else:
+            self.optimizers = [torch.optim.Adam([*tables, self.bias], lr=rate)]
 
     def step(
         self, X: csr_array, candidates: Candidates, keep: float, correction: float, drawn: np.ndarray, U: np.ndarray
@@ -58,7 +65,9 @@ class TorchLoop:
         loss = torch.nn.functional.binary_cross_entropy_with_logits(scores, truth, weights, reduction="sum")
         unit = torch.nn.functional.normalize(vectors[torch.from_numpy(drawn)])
         loss = loss / len(truth) + self.weight * (unit @ unit.T - torch.from_numpy(U)).square().mean()
-        self.optimizer.zero_grad()
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
         loss.backward()
-        self.optimizer.step()
+        for optimizer in self.optimizers:
+            optimizer.step()
         return float(loss.detach())

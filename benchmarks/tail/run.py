@@ -1,11 +1,11 @@
-"""Rankers around rankers, beside their bases: what they do for rare labels, and what they cost.
+"""Measure rankers around rankers, beside their bases: what they do for rare labels, and what they cost.
 
-    python -m benchmarks.tail [--data tate,eurlex57k] [--systems bonsai,ranknet] [--data-root FOLDER]
+    python -m benchmarks.tail.run [--data tate,eurlex57k] [--systems bonsai,ranknet] [--data-root FOLDER]
 
 Every system is fitted once to the train part and measured on the test part, in one process. Its curve between P and PSP
-runs along its own knob `tail` where it has one; otherwise along the exponent of the inverse propensity by which its own
-scores are multiplied, which is inverse-propensity re-ranking, the baseline. A run replaces the figures of its own rows
-in ``results/tail.json``.
+runs along its parameter `tail` where it has one; otherwise along the exponent of the inverse propensity by which its
+own scores are multiplied, which is inverse-propensity re-ranking, the baseline. A run replaces the figures of its own
+rows in ``results/tail.json``.
 """
 
 from __future__ import annotations
@@ -13,23 +13,22 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from benchmarks import machine, render, results
+from benchmarks import render, results
+from benchmarks.paths import DATA_ROOT
 from longtail import make
 from longtail.data import Dataset, read
 from longtail.metrics import evaluate, frequency_bins, frontier, full_report, inverse_propensity
 from longtail.models.base import Ranker
 
-DATA_ROOT = Path(__file__).resolve().parents[2] / "shared" / "data"
 KS = (1, 3, 5)
 DEPTH = 50
-BETAS = np.linspace(0, 2, 41).tolist()  # beyond 1, so that the baseline meets every P@1 that a knob reaches
+BETAS = np.linspace(0, 2, 41).tolist()  # beyond 1, so that the baseline meets every P@1 that `tail` reaches
 TAILS = [0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 1]
 
 
@@ -46,19 +45,31 @@ class System:
 _THREE = ("eurlex57k", "tate", "debian-packages")
 _TEXT = ("tate", "debian-packages")
 _SMALL = ("bibtex", "delicious")
+_TWO = ("eurlex57k", "tate")
 _ALL = (*_SMALL, *_THREE)
 SYSTEMS = [
     System("bonsai", "bonsai", "bonsai", _THREE),
     System("ranknet", "ranknet(bonsai)", "bonsai", _THREE),
     System("ranknet without text", "ranknet(bonsai, text=False)", "bonsai", _THREE),
     System("ranknet without blocks", "ranknet(bonsai, n_blocks=0, text=False)", "bonsai", _THREE),
-    System("ranknet with the loss of the paper", "ranknet(bonsai, loss=population, text=False)", "bonsai", _THREE),
-    System("glas", "glas(mix=False)", "glas", _THREE),  # the paper's: its mix is a re-ranking of its own
-    System("ranknet of glas", "ranknet(glas(mix=False))", "glas", _THREE),
+    System(
+        "ranknet with the loss of the paper",
+        "ranknet(bonsai, text=False, advanced={'loss': 'population'})",
+        "bonsai",
+        _THREE,
+    ),
+    System("ranknet as in the paper", "ranknet(bonsai, preset='paper')", "bonsai", _THREE),
+    System("glas", "glas", "glas", _THREE),
+    System("ranknet of glas", "ranknet(glas)", "glas", _THREE),
     System("decaf", "decaf", "decaf", _THREE),
     System("ranknet of decaf", "ranknet(decaf)", "decaf", _THREE),
-    System("taug", "taug(bonsai)", "bonsai", ("eurlex57k", "tate")),
-    System("taug of two sides", "taug(bonsai, whole=False)", "bonsai", ("eurlex57k", "tate")),  # the paper's
+    System("blend", "blend", "blend", _ALL),  # keeps within 600 seconds
+    System("ranknet of blend", "ranknet(blend)", "blend", _THREE),
+    System("taug", "taug(bonsai)", "bonsai", _TWO),
+    System("taug as in the paper", "taug(bonsai, preset='paper')", "bonsai", _TWO),
+    System("taug without augmentation", "taug(bonsai, n_aug=0)", "bonsai", _TWO),
+    System("taug with text", "taug(bonsai, advanced={'text': True})", "bonsai", _TWO),
+    System("taug with text and a third copy", "taug(bonsai, advanced={'text': True, 'whole': True})", "bonsai", _TWO),
     System("ranknet of taug", "ranknet(taug(bonsai))", "bonsai", ("eurlex57k",)),
     System("labeltext", "labeltext(bonsai)", "bonsai", _TEXT),
     System("labeltext by the formula", "labeltext(bonsai, method=formula)", "bonsai", _TEXT),
@@ -68,7 +79,6 @@ SYSTEMS = [
     System("labeltext of dismec", "labeltext(dismec)", "dismec", _TEXT),
     System("fastxml", "fastxml", "fastxml", _SMALL),
     System("pfastrexml", "pfastrexml", "fastxml", _SMALL),
-    System("auto", "auto", "bonsai", _ALL),
 ]
 
 
@@ -88,7 +98,7 @@ def measure(system: System, data: Dataset) -> dict[str, Any]:
 
 
 def curve(model: Ranker, X: csr_array, Y: csr_array, scores: csr_array, weights: np.ndarray) -> list[dict[str, float]]:
-    """P@k and PSP@k along the model's knob, or along the power of the inverse propensity."""
+    """Return P@k and PSP@k along the model's parameter `tail`, or along the power of the inverse propensity."""
     if "tail" not in model.get_params(deep=False):
         return frontier(Y, scores, weights, KS, betas=BETAS)
     before, points = model.get_params(deep=False)["tail"], []
@@ -100,7 +110,7 @@ def curve(model: Ranker, X: csr_array, Y: csr_array, scores: csr_array, weights:
 
 
 def times(model: Ranker, X: csr_array) -> dict[str, float]:
-    """Milliseconds a point in a batch, and the median of points asked for one at a time; the best of three passes."""
+    """Return milliseconds per point in a batch, and the median of points ranked one by one; the best of 3 passes."""
     batches, medians = [], []
     for _ in range(3):
         start = time.perf_counter()
@@ -117,6 +127,7 @@ def times(model: Ranker, X: csr_array) -> dict[str, float]:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", default=",".join(dict.fromkeys(data for s in SYSTEMS for data in s.data)))
     parser.add_argument("--systems", default=",".join(system.name for system in SYSTEMS))
@@ -128,14 +139,10 @@ def main() -> None:
         for system in SYSTEMS:
             if system.name in wanted and name in system.data:
                 row = measure(system, data)
-                row |= {"data": name, "system": system.name, "model": system.model, "base": system.base}
-                row["date"] = datetime.now(UTC).date().isoformat()
-                known = results.load("tail") or {"rows": {}}  # afresh, since another run may have added rows
-                known |= {"machine": machine.facts(), "versions": machine.versions()}
-                known["rows"][f"{name} {system.name}"] = row
-                results.save("tail", known)
-                told = " ".join(f"{key} {row[key]:.1f}" for key in ("P@1", "PSP@1", "F@1", "train_seconds"))
-                print(f"{name} {system.name}: {told}", flush=True)
+                row |= {"data": name, "system": system.name, "base": system.base}
+                results.add("tail", f"{name} {system.name}", row, system.model)
+                shown = " ".join(f"{key} {row[key]:.1f}" for key in ("P@1", "PSP@1", "B@1", "train_seconds"))
+                print(f"{name} {system.name}: {shown}", flush=True)
     render.render()
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import described
+from benchmarks.tables import mark
 
 _HOW = """\
-`dxml` with its default settings, on the matrices of the first section, both cores; figures are means over seeds where
-there are several. `linear` has no ReLU (the ablation of the paper's Fig. 2), `paper` is `preset="paper"`. Neighbours,
-their weight and the partitions opened are chosen on held-out training points, never on test points. One point: `rank`
-on one thread, 500 test points, the better of two passes; recall is the share of the true neighbours that the opened
-partitions give. Growth: training on synthetic data at four sizes, as the slope of log time over log(n · log n), 1 being
-n · log n. Memory is the peak of the whole process, data and libraries included."""
+Every row is the paper's model alone: `dxml` with its default settings, on the matrices of the first section, both
+cores; figures are means over seeds where there are several. `linear` has no ReLU (the ablation of the paper's Fig. 2),
+`paper` is `preset="paper"`. Neighbours, their weight and the partitions opened are chosen on held-out training points,
+never on test points. One point: `rank` on one thread, 500 test points, the better of two passes; recall is the share of
+the true neighbours that are in the opened partitions. Growth: training on synthetic data at four sizes, as the slope of
+log time over log(n · log n), 1 being n · log n. Memory is the peak of the process, data and libraries included."""
 _GOALS = {
     "bibtex": {"P@1": 64.8, "P@3": 39.5, "nDCG@5": 61.0},
     "delicious": {"P@1": 67.5, "P@3": 61.5, "P@5": 57.0},
@@ -25,7 +26,7 @@ _VARIANTS = ("default", "linear", "paper")
 
 
 def render(results: dict[str, Any]) -> str:
-    """The whole section, as Markdown."""
+    """Return the section, as Markdown."""
     rows = results["rows"]
     lines = [
         "## DXML",
@@ -59,7 +60,7 @@ def render(results: dict[str, Any]) -> str:
 
 
 def mean(rows: dict[str, Any], data: str, variant: str, metric: str) -> tuple[float, int] | None:
-    """Mean of a figure over the seeds of a run, and how many there are."""
+    """Return the mean of a figure over the seeds of a run, and how many there are."""
     found = [row[metric] for key, row in rows.items() if key.rpartition(" ")[0] == f"{data} {variant}"]
     return (float(np.mean(found)), len(found)) if found else None
 
@@ -70,26 +71,26 @@ def _goals(rows: dict[str, Any]) -> list[str]:
         for metric, bar in bars.items():
             if found := mean(rows, data, "default", metric):
                 value, n = found
-                lines.append(f"| {data} {metric}, mean of {n} | ≥ {bar:g} | {value:.2f} {_mark(value >= bar)} |")
+                lines.append(f"| {data} {metric}, mean of {n} | ≥ {bar:g} | {value:.2f} {mark(value >= bar)} |")
     for data in ("delicious", "tate"):
         for metric in ("P@1", "P@3", "P@5"):
             ours, linear = mean(rows, data, "default", metric), mean(rows, data, "linear", metric)
             if ours and linear:
                 gap = ours[0] - linear[0]
-                lines.append(f"| {data} {metric}, ReLU − linear | > 0 | {gap:+.2f} {_mark(gap > 0)} |")
+                lines.append(f"| {data} {metric}, ReLU − linear | > 0 | {gap:+.2f} {mark(gap > 0)} |")
     for data in _LARGE:
         if row := rows.get(f"{data} default 0"):
             minutes, gib = row["train_seconds"] / 60, row["peak_mb"] / 1024
-            lines.append(f"| {data}, training | ≤ 10 min | {minutes:.1f} min {_mark(minutes <= 10)} |")
-            lines.append(f"| {data}, peak of memory | ≤ 4 GiB | {gib:.1f} GiB {_mark(gib <= 4)} |")
+            lines.append(f"| {data}, training | ≤ 10 min | {minutes:.1f} min {mark(minutes <= 10)} |")
+            lines.append(f"| {data}, peak of memory | ≤ 4 GiB | {gib:.1f} GiB {mark(gib <= 4)} |")
             name = f"{data}, {row['n_train']:,} points"
-            lines.append(f"| {name}, p50 of one | ≤ 1 ms | {row['p50_ms']:.2f} ms {_mark(row['p50_ms'] <= 1)} |")
-            lines.append(f"| {name}, recall | ≥ 0.95 | {row['recall']:.3f} {_mark(row['recall'] >= 0.95)} |")
+            lines.append(f"| {name}, p50 of one | ≤ 1 ms | {row['p50_ms']:.2f} ms {mark(row['p50_ms'] <= 1)} |")
+            lines.append(f"| {name}, recall | ≥ 0.95 | {row['recall']:.3f} {mark(row['recall'] >= 0.95)} |")
     if row := rows.get("walks"):
         steps = row["steps_2"] / 1e6
-        lines.append(f"| random walks, 2 cores | ≥ 5 M steps/s | {steps:.1f} M {_mark(steps >= 5)} |")
+        lines.append(f"| random walks, 2 cores | ≥ 5 M steps/s | {steps:.1f} M {mark(steps >= 5)} |")
     slopes = {by: rows[f"scale {by}"]["slope"] for by in ("points", "labels") if f"scale {by}" in rows}
-    lines += [f"| growth with {by} | ≤ 1.05 of n · log n | {s:.2f} {_mark(s <= 1.05)} |" for by, s in slopes.items()]
+    lines += [f"| growth with {by} | ≤ 1.05 of n · log n | {s:.2f} {mark(s <= 1.05)} |" for by, s in slopes.items()]
     return lines
 
 
@@ -112,7 +113,3 @@ def _accuracy(rows: dict[str, Any]) -> list[str]:
                 f"| {m['p50_ms']:.2f} | {m['recall']:.3f}{opened} | {m['n_neighbors']:.0f} | {m['model_mb']:.0f} |"
             )
     return lines
-
-
-def _mark(passed: bool) -> str:
-    return "✓" if passed else "**✗**"

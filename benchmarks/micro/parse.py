@@ -1,9 +1,9 @@
-"""How fast sparse text is read, and in how much memory.
+"""Measure how fast sparse text is read, and in how much memory.
 
-    python benchmarks/parse.py [--megabytes 200] [--repeat 3]
+    python -m benchmarks.micro.parse [--megabytes 200] [--repeat 3]
 
 Writes a file of TF-IDF-like rows to a temporary folder, reads it plain and compressed, and prints megabytes of text
-a second, and the peak of memory while reading against the size of the result.
+per second, and the peak of memory while reading against the size of the result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def make(n_points: int, n_features: int, n_labels: int, per_point: int, rng: np.
 
 
 def _memory(field: str) -> int:
-    """A figure of this process in bytes: VmRSS now, VmHWM at its highest since `_forget_peak`."""
+    """Return memory of this process in bytes: VmRSS now, VmHWM at its highest since `_forget_peak`."""
     status = Path("/proc/self/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(field))
 
@@ -75,6 +75,7 @@ def measure(path: Path, repeat: int) -> tuple[float, int, int]:
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=int, default=200, help="size of the plain file (default 200)")
     parser.add_argument("--repeat", type=int, default=3, help="readings of each file; the best counts (default 3)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.machine import described
+from benchmarks.tables import mark
 
 _HOW = """\
 Generated vectors of length 512, inner product, the 5 best, on one thread: 500 queries in a batch, 100 of them one at a
@@ -22,7 +23,7 @@ _ORDER = ("clustered", "gaussian"), ("auto", "exact", "hnsw", "faiss-ivf")
 
 
 def render(results: dict[str, Any]) -> str:
-    """The whole section, as Markdown."""
+    """Return the section, as Markdown."""
     rows = sorted(results["rows"].values(), key=_place)
     lines = [
         "## Search of label vectors",
@@ -36,11 +37,11 @@ def render(results: dict[str, Any]) -> str:
         "|---|---|---|",
     ]
     for row in rows:
-        if row["asked"] == "auto" and row["data"] == "clustered" and row["n"] in _BARS:
+        if row["requested"] == "auto" and row["data"] == "clustered" and row["n"] in _BARS:
             fast, found = row["p50_ms"] < _BARS[row["n"]], row["recall"] >= _RECALL
             lines += [
-                f"| p50 at {row['n']:,} vectors | < {_BARS[row['n']]:g} ms | {row['p50_ms']:.3f} ms {_mark(fast)} |",
-                f"| recall@5 at {row['n']:,} vectors | ≥ {_RECALL} | {row['recall']:.3f} {_mark(found)} |",
+                f"| p50 at {row['n']:,} vectors | < {_BARS[row['n']]:g} ms | {row['p50_ms']:.3f} ms {mark(fast)} |",
+                f"| recall@5 at {row['n']:,} vectors | ≥ {_RECALL} | {row['recall']:.3f} {mark(found)} |",
             ]
     for data in dict.fromkeys(row["data"] for row in rows):
         lines += ["", f"### {data}", "", f"| {' | '.join(_HEAD)} |", "|---" * len(_HEAD) + "|"]
@@ -50,15 +51,11 @@ def render(results: dict[str, Any]) -> str:
 
 def _place(row: dict[str, Any]) -> tuple[int, int, int]:
     data, kinds = _ORDER
-    return data.index(row["data"]), row["n"], kinds.index(row["asked"])
-
-
-def _mark(passed: bool) -> str:
-    return "✓" if passed else "**✗**"
+    return data.index(row["data"]), row["n"], kinds.index(row["requested"])
 
 
 def _row(row: dict[str, Any]) -> str:
-    name = f"**auto** ({row['kind']})" if row["asked"] == "auto" else row["asked"]
+    name = f"**auto** ({row['kind']})" if row["requested"] == "auto" else row["requested"]
     opened = f"{row['n_probe']} of {row['n_partitions']}" if "n_probe" in row else ""
     found = f"{row['recall']:.3f} ({row['recall_near']:.3f}, {row['recall_mixed']:.3f})"
     return (

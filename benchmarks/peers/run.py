@@ -1,4 +1,4 @@
-"""``python -m benchmarks.peers [run]``: measure longtail and its peers, then rewrite RESULTS.md."""
+"""Measure longtail and its peers, then rewrite RESULTS.md: ``python -m benchmarks.peers.run``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, results
+from benchmarks.paths import DATA_ROOT, PAGE, RESULTS, WORK
 from benchmarks.peers.environments import python_of
 from benchmarks.peers.prepare import prepare
 from benchmarks.peers.runner import lock, measure
 from benchmarks.peers.systems import DATA, System, chosen
-from benchmarks.render import PAGE, render
+from benchmarks.render import render
 
-HERE = Path(__file__).parent
-WORK = HERE.parent / "work"
-DATA_ROOT = HERE.parents[2] / "shared" / "data"
 NAME = "peers"
 
 
@@ -64,10 +62,11 @@ def _measure(
 
 
 def _entry(system: System, runs: list[dict[str, Any]], started: str) -> dict[str, Any]:
-    return {"run": started, "date": started[:10], "params": system.params, "runs": runs}
+    entry = {"run": started, "date": started[:10], "params": system.params, "runs": runs, "commit": results.commit()}
+    return entry if system.environment is not None else entry | {"model": system.model}
 
 
-def merge(data: str, facts: dict[str, Any], entries: dict[str, Any], folder: Path = results.RESULTS) -> None:
+def merge(data: str, facts: dict[str, Any], entries: dict[str, Any], folder: Path = RESULTS) -> None:
     """Put the entries of one data set beside what earlier runs left, unless those were of another machine."""
     here = {"machine": machine.facts(), "versions": machine.versions()}
     known = results.load(NAME, folder)
@@ -95,16 +94,15 @@ def _line(record: dict[str, Any]) -> str:
 
 
 def main(argv: Sequence[str] | None = None, **folders: Path) -> None:
-    """The command line; `folders` replace where matrices (work), results and the page go."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("verb", nargs="?", choices=["run"], default="run")
+    """Run the command line; `folders` replace where matrices (work), results and the page go."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.run", description=__doc__)
     parser.add_argument("--data", default=",".join(DATA), help="data sets, comma-separated (default: %(default)s)")
     parser.add_argument("--models", help="systems, comma-separated: ours, peers, or names (default: ours,peers)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, interleaved; the best counts (default: 3)")
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT, help="folder that holds the data sets")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for one process (default: 1800)")
     parser.add_argument("--lock", type=Path, help="lock file to hold during each measurement, on a shared machine")
-    parser.set_defaults(**{"work": WORK, "results": results.RESULTS, "page": PAGE, **folders})
+    parser.set_defaults(**{"work": WORK, "results": RESULTS, "page": PAGE, **folders})
     run(parser.parse_args(argv))
 
 

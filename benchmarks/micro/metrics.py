@@ -1,8 +1,8 @@
 """Time the metrics at the scale of the largest public sets: 100,000 test points, 1,000,000 labels.
 
-    python -m benchmarks.metrics [--points N] [--labels L] [--repeats R]
+    python -m benchmarks.micro.metrics [--points N] [--labels L] [--repeats R]
 
-Five true and fifty predicted labels a point, power-law label frequencies. Prints the first call (kernels loaded from
+Five true and fifty predicted labels per point, power-law label frequencies. Prints the first call (kernels loaded from
 the cache, or compiled if there is none) and the best of several warm calls of each function.
 """
 
@@ -44,12 +44,14 @@ def problem(n_points: int, n_labels: int, n_true: int = 5, depth: int = 50) -> t
 
 
 def seconds(call: Callable[[], Any]) -> float:
+    """Time one call."""
     start = time.perf_counter()
     call()
     return time.perf_counter() - start
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--points", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=1_000_000)

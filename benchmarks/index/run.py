@@ -1,6 +1,6 @@
 """Time the search of label vectors: one query on one thread, at sizes up to a million vectors.
 
-    python -m benchmarks.index [--sizes 10000,100000,1000000] [--data clustered,gaussian] [--kinds auto,exact,...]
+    python -m benchmarks.index.run [--sizes 10000,100000,1000000] [--data clustered,gaussian] [--kinds auto,exact,...]
 
 Vectors are generated, 512 long: `clustered` are unit vectors around topics that lie around fields, as trained label
 vectors do; `gaussian` have no structure at all, the worst case of every approximate search. Half of the queries are a
@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import machine, render, results
+from benchmarks import render, results
 from longtail.index import IVFIndex, make_index
 
 WIDTH, K, N_QUERIES = 512, 5, 500
@@ -32,7 +31,7 @@ Batch = Callable[[np.ndarray], np.ndarray]
 
 
 def make_vectors(data: str, n: int, seed: int = 0) -> np.ndarray:
-    """Unit vectors: in topics of about 100, 30 topics in a field, two of one topic at a cosine of 0.5; or random."""
+    """Make unit vectors: in topics of about 100, 30 topics per field, two of a topic at a cosine of 0.5; or random."""
     rng = np.random.default_rng(seed)
     vectors = np.empty((n, WIDTH), np.float32)
     n_topics = max(1, n // 100)
@@ -48,7 +47,7 @@ def make_vectors(data: str, n: int, seed: int = 0) -> np.ndarray:
 
 
 def make_queries(vectors: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
-    """Unit vectors: first half near one stored vector (at a cosine of about 0.7), second half sums of three."""
+    """Make unit vectors: half near one stored vector (at a cosine of about 0.7), half sums of three."""
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal((n // 2, WIDTH), np.float32) / np.float32(np.sqrt(WIDTH))
     near = vectors[rng.integers(0, len(vectors), n // 2)] + noise
@@ -57,6 +56,7 @@ def make_queries(vectors: np.ndarray, n: int, seed: int = 1) -> np.ndarray:
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
+    """Scale rows to length 1."""
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
@@ -102,12 +102,13 @@ def times(single: Single, queries: np.ndarray) -> np.ndarray:
 
 
 def recall(found: np.ndarray, true: np.ndarray) -> float:
+    """Return the share of true neighbours that were found."""
     pairs = zip(found.tolist(), true.tolist(), strict=True)
     return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
 
 
 def faiss_ivf(vectors: np.ndarray, queries: np.ndarray, true: np.ndarray) -> tuple[Single, Batch, dict[str, Any]]:
-    """The peer: faiss's float32 partitions, as many as ours, the fewest opened (doubling) that reach recall 0.98."""
+    """Build faiss's float32 partitions, as many as ours, opening the fewest (doubling) that reach recall 0.98."""
     import faiss
 
     start = time.perf_counter()
@@ -129,13 +130,12 @@ def faiss_ivf(vectors: np.ndarray, queries: np.ndarray, true: np.ndarray) -> tup
 
 
 def main() -> None:
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--sizes", default="10000,100000,1000000")
     parser.add_argument("--data", default=",".join(DATA))
     parser.add_argument("--kinds", default=",".join(KINDS))
     options = parser.parse_args()
-    known = results.load("index") or {"rows": {}}
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
     for n in map(int, options.sizes.split(",")):
         for data in options.data.split(","):
             vectors = make_vectors(data, n)
@@ -145,9 +145,8 @@ def main() -> None:
                 if n > LARGEST.get(kind, n):
                     continue
                 row = measure(kind, vectors, queries, true)
-                row |= {"data": data, "n": n, "asked": kind, "date": datetime.now(UTC).date().isoformat()}
-                known["rows"][f"{data} {n} {kind}"] = row
-                results.save("index", known)
+                row |= {"data": data, "n": n, "requested": kind}
+                results.add("index", f"{data} {n} {kind}", row)
                 print(
                     f"{data:<10} {n:>9,} {kind:<10} p50 {row['p50_ms']:8.3f} ms  p95 {row['p95_ms']:8.3f} ms  "
                     f"recall@5 {row['recall']:.3f}  {row['mb']:7.0f} MB  built in {row['build_seconds']:6.1f} s",

@@ -1,0 +1,1 @@
+"""Measure Blend: the default, and what each of its members adds."""

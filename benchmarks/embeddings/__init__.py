@@ -1,0 +1,1 @@
+"""GLaS and MNN: accuracy, ablations, and training throughput beside a torch loop."""

@@ -1,0 +1,1 @@
+"""Search of label vectors: latency and recall beside faiss."""
