@@ -1,12 +1,17 @@
-"""Every command and every Python example of the README and of docs/ is run, on small data under the names they use."""
+"""Run every command and every Python example of the README and of docs/, on small data under the names they use.
+
+A block after ``<!-- needs: NAME -->`` is run only where a model of that name is registered.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
@@ -17,26 +22,45 @@ from longtail.cli import worker
 from longtail.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-OTHERS = ("make ", "git clone", "cd ", ".venv/bin/")  # commands that are not longtail's own
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+OTHERS = ("make ", "git clone", "cd ", ".venv/bin/", "pip install", "python ")  # commands that are not longtail's own
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path, *kinds: str) -> list[str]:
-    """Fenced blocks of some kinds."""
-    found = re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    return [body for kind, body in found if kind in kinds]
+    """Return the fenced blocks of the given kinds whose models are all registered."""
+    text = page.read_text(encoding="utf-8")
+    fenced = re.findall(r"^(?:<!-- needs: ([\w, ]+) -->\n)?```(\w+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return [
+        body
+        for needed, kind, body in fenced
+        if kind in kinds and all(name in registry.MODELS for name in re.findall(r"\w+", needed))
+    ]
 
 
 def commands(page: Path) -> list[str]:
-    """Commands of shell blocks; in a block of kind console they follow a dollar sign and the rest is output."""
-    found = [line for body in blocks(page, "bash") for line in body.splitlines() if line.strip()]
-    found += [line[2:] for body in blocks(page, "console") for line in body.splitlines() if line.startswith("$ ")]
-    return found
+    """Return the commands of shell blocks; in a block of kind console they follow a dollar sign."""
+    lines = [line for body in blocks(page, "bash") for line in body.splitlines() if line.strip()]
+    lines += [line[2:] for body in blocks(page, "console") for line in body.splitlines() if line.startswith("$ ")]
+    return lines
+
+
+def generator() -> ModuleType:
+    """Import docs/parameters.py, which is in no package."""
+    spec = importlib.util.spec_from_file_location("parameters", ROOT / "docs" / "parameters.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with data under the names that the pages use, small enough to train in no time."""
+    """Change to a folder with data under the names that the pages use, small enough to train in no time."""
     monkeypatch.chdir(tmp_path)
     words = ["moss", "bread", "mail", "music", "weather", "desktop", "python", "red"]
 
@@ -53,13 +77,15 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "lbl.json").write_text("".join(json.dumps(label) + "\n" for label in labels))
     rows = [f"{point(i)['title']},{'|'.join(words[j] for j in point(i)['target_ind'])}" for i in range(80)]
     (tmp_path / "papers.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
+    (tmp_path / "labels.csv").write_text("id,name,text\nmoss,mosses,small plants\n")
+    (tmp_path / "my.key").write_text("0123456789abcdef" * 2)
     (tmp_path / "titles.txt").write_text("a moss guide\nbread\n")
     monkeypatch.setattr(longtail, "DEMO", tmp_path / "tiny-demo")
-    monkeypatch.setattr(worker, "_process", worker.work)  # in this process, which has imported everything already
+    monkeypatch.setattr(worker, "_process", worker.do_task)  # in this process, which has imported everything already
     return tmp_path
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_commands(page: Path, here: Path) -> None:
     for command in commands(page):
         if command.startswith(OTHERS):
@@ -70,13 +96,13 @@ def test_commands(page: Path, here: Path) -> None:
         assert result.exit_code == 0, f"{command}\n{result.stderr}\n{result.exception!r}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_python_examples(page: Path, here: Path) -> None:
     for body in blocks(page, "python"):
         exec(compile(body, page.name, "exec"), {})
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
@@ -84,13 +110,56 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_every_model_and_parameter_is_described() -> None:
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shared = page.partition("\n## Parameters of all models\n")[2].partition("\n## ")[0]
     for name in registry.names():
         section = page.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
         assert section, f"docs/models.md has no section about {name}"
-        shared = page.partition("\n## Settings that all share\n")[2].partition("\n## ")[0]
+        assert f"<!-- parameters: {name} -->" in section
         for parameter in registry.model_class(name)._defaults():
             assert f"`{parameter}`" in section + shared, f"{name}.{parameter} is not described"
-    assert all(f"| `{name}`" in (ROOT / "README.md").read_text(encoding="utf-8") for name in registry.names())
+        assert f"| `{name}`" in readme, f"the README's table of models lacks {name}"
+
+
+def test_generated_pages_are_up_to_date() -> None:
+    stale = generator().stale()
+    assert not stale, f"run python docs/parameters.py: {[path.name for path in stale]}"
+
+
+def test_parameter_tables_come_from_docstrings_and_constraints() -> None:
+    from longtail.params import Integer, Params
+
+    class Model(Params):
+        """A model.
+
+        Parameters
+        ----------
+        n_trees : int
+            Number of ``trees``, as
+            in :class:`longtail.models.bonsai.Bonsai`.
+        low, high : float
+            Bounds | limits.
+
+        Attributes
+        ----------
+        other_ : int
+            Not a parameter.
+        """
+
+        _constraints: ClassVar = {"n_trees": Integer(1)}
+
+        def __init__(self, n_trees: int = 3, low: float = 0.0, high: float = 1.0, random_state: int = 0) -> None: ...
+
+    assert generator().table(Model).splitlines()[2:] == [
+        "| `n_trees` | `3` | a whole number from 1 | Number of `trees`, as in `Bonsai`. |",
+        r"| `low`, `high` | `0.0`, `1.0` |  | Bounds \| limits. |",
+    ]
+
+
+def test_the_site_has_every_page() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.relative_to(ROOT / "docs").as_posix() in site, f"mkdocs.yml lacks {page.name}"
 
 
 def test_make_targets_exist() -> None:
