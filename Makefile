@@ -2,25 +2,39 @@
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
 VENV    ?= .venv
-BIN     := $(VENV)/bin
-EXTRAS  := neural,serve,report,dev
-STAMP   := $(VENV)/.installed
-TORCH   := $(shell grep '^torch==' constraints.txt)
+# What `make test` and `make lint` use. Add bench (torch, 750 MB) to also check gradients against torch.
+EXTRAS  ?= parquet,skos,stem,neural,serve,report,dev
 
-.PHONY: help install demo test lint format bench clean
+BIN     := $(VENV)/bin
+PACKAGE := $(VENV)/.installed
+TOOLS   := $(VENV)/.installed-dev
+SITE    := $(VENV)/.installed-docs
+RIVALS  := $(VENV)/.installed-bench
+PINS    := pyproject.toml constraints.txt
+# pip compiles modules to bytecode on one core; COMPILE does it on all of them. Without bytecode every start takes 3 s.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
+PIP     := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
+
+.PHONY: help install demo test fuzz lint format docs bench micro quick clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-install: $(STAMP)  ## Make the virtual environment and install the pinned dependencies
+install: $(TOOLS)  ## Make the virtual environment and install longtail with all tools for development
 
-demo: $(STAMP)  ## Train on the embedded data, measure beside a baseline, suggest labels for typed titles
+demo: $(PACKAGE)  ## Train on the embedded data, compare with baselines, suggest labels for typed titles
 	@$(BIN)/longtail demo
 
-test: $(STAMP)  ## Run all tests
-	@$(BIN)/python -m pytest -n auto --dist loadfile
+test: $(TOOLS)  ## Run all tests
+	@$(BIN)/python -m pytest -n auto --dist loadscope
 
-lint: $(STAMP)  ## Check style, types and the direction of imports
+quick: $(TOOLS)  ## Run the tests that take no more than two minutes together
+	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not slow"
+
+fuzz: $(TOOLS)  ## Mutate model folders, load and use them; a crash, hang or foreign exception is a finding (minutes)
+	@$(BIN)/python -m tests.fuzz.run --count 2000
+
+lint: $(TOOLS)  ## Check style, types and the direction of imports
 	@status=0; \
 	$(BIN)/ruff check . || status=1; \
 	$(BIN)/ruff format --check . || status=1; \
@@ -28,26 +42,48 @@ lint: $(STAMP)  ## Check style, types and the direction of imports
 	$(BIN)/lint-imports || status=1; \
 	exit $$status
 
-format: $(STAMP)  ## Format the code and sort its imports
+format: $(TOOLS)  ## Format the code and sort its imports
 	@$(BIN)/ruff check --fix --select I .
 	@$(BIN)/ruff format .
 
-bench: $(STAMP)  ## Measure against other libraries and rewrite benchmarks/RESULTS.md (hours)
-	@$(BIN)/python -m benchmarks.peers
-	@$(BIN)/python -m benchmarks.embeddings accuracy
-	@$(BIN)/python -m benchmarks.embeddings throughput
+docs: $(SITE)  ## Write the parameter tables and build the documentation site into site/; a warning is an error
+	@$(BIN)/python docs/parameters.py
+	@$(BIN)/mkdocs build --quiet --strict
+	@echo "Open site/index.html"
 
-clean:  ## Remove the virtual environment and caches
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+bench: $(RIVALS)  ## Run every benchmark and rewrite benchmarks/RESULTS.md (many hours)
+	@$(BIN)/python -m benchmarks
 
-# Torch comes first and alone, so that no other package's looser requirement can choose its version.
-$(STAMP): pyproject.toml constraints.txt
+micro: $(RIVALS)  ## Measure parts of longtail beside the libraries that could replace them (minutes)
+	@$(BIN)/python -m benchmarks.micro
+
+clean:  ## Remove the virtual environment, the site and caches
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+
+$(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "longtail needs Python 3.11 or newer; name one with: make PYTHON=/path/to/python"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) \
+		|| { echo "longtail needs Python 3.11 or newer. Name one: make PYTHON=/path/to/python"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
 		|| { rm -rf $(VENV); echo "Could not make a virtual environment. On Debian: apt install python3-venv"; exit 1; }
-	@echo "Installing longtail and its pinned dependencies into $(VENV) (once, some minutes) ..."
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt $(TORCH) hatchling editables
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt \
-		--no-build-isolation -e ".[$(EXTRAS)]"
+
+$(PACKAGE): $(PINS) | $(BIN)/python
+	@echo "Installing longtail into $(VENV) (once, under a minute) ..."
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation -e .
+	@$(COMPILE)
+	@touch $@
+
+$(TOOLS): $(PINS) | $(BIN)/python
+	@echo "Installing longtail and the tools for its development into $(VENV) (once, a minute or two) ..."
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation -e ".[$(EXTRAS)]"
+	@$(COMPILE)
+	@touch $(PACKAGE) $@
+
+$(SITE): $(PACKAGE)
+	@$(PIP) --no-build-isolation -e ".[docs]"
+	@touch $@
+
+$(RIVALS): $(PACKAGE)
+	@$(PIP) --no-build-isolation -e ".[neural,report,bench]"
 	@touch $@

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import resource
 import subprocess
@@ -34,6 +36,37 @@ def test_public_names() -> None:
         assert name in dir(longtail)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = longtail.nothing  # type: ignore[attr-defined]
+
+
+def test_rankers_are_imported_when_they_are_used() -> None:
+    code = "import longtail, longtail.models\ndir(longtail), dir(longtail.models)\nfrom longtail.models import MODELS"
+    assert not modules_after(code) & set(HEAVY)
+    assert "torch" not in modules_after("from longtail import Bonsai, RankNet\nfrom longtail.models import TAug")
+
+
+def test_every_ranker_is_a_public_name() -> None:
+    import longtail
+    from longtail import models, registry
+
+    assert registry.MODELS is models.MODELS
+    for name in registry.names():
+        ranker = registry.model_class(name)
+        for module in (longtail, models):
+            assert getattr(module, ranker.__name__) is ranker
+            assert ranker.__name__ in dir(module)
+            assert ranker.__name__ in module.__all__
+    with pytest.raises(ImportError, match="nothing"):
+        from longtail.models import nothing  # type: ignore[attr-defined]  # noqa: F401
+
+
+@pytest.mark.parametrize("package", ["longtail", "longtail.models"])
+def test_type_checkers_see_every_public_name(package: str) -> None:
+    module = importlib.import_module(package)
+    tree = ast.parse(Path(module.__file__ or "").read_text(encoding="utf-8"))
+    blocks = [node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
+    seen = {alias.asname for block in blocks for node in ast.walk(block) for alias in getattr(node, "names", [])}
+    lazy = {name for name in module.__all__ if name not in {"CLASSES", "DEMO", "MODELS", "__version__"}}
+    assert seen == lazy
 
 
 def processor_seconds() -> float:
