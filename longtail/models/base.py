@@ -2,29 +2,26 @@
 
 A ranker learns from ``fit(X, Y)``; ``predict(X, k)`` returns a sparse matrix of scores: at most ``k`` per row, the best
 first, every score in (0, 1). The base class checks all input, so that an algorithm's file holds only the algorithm: a
-subclass defines ``_fit``, ``_predict``, ``_state`` and ``_restore``.
+subclass defines ``_fit`` and ``_predict``, and ``_state`` and ``_restore`` of
+:mod:`longtail.models.stored_ranker`, which saves and loads it.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail import store
 from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.engine import memory
 from longtail.engine.checkpoints import NO_STEPS, Steps, run_identity
-from longtail.errors import DataError, ModelError, not_fitted
+from longtail.errors import DataError, ModelError
 from longtail.kernels.encode import SparseRows
 from longtail.metrics.thresholds import MOST_DECIDED, check_threshold
 from longtail.models.checks import (
@@ -35,22 +32,14 @@ from longtail.models.checks import (
     check_point,
     feature_names,
 )
-from longtail.params import Constraint, Integer, Params, plain, seed_of
+from longtail.models.stored_ranker import StoredRanker
+from longtail.models.training_part import TrainingPart
+from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
 from longtail.sparse import select_entries
-from longtail.store.facts import ListOf, Record, Text, check_facts
-from longtail.store.invariants import REMEDY, Rules, check_arrays
-
-_STORED: dict[str, Constraint] = {
-    "params": Record(),
-    "n_features": Integer(1),
-    "n_labels": Integer(1),
-    "parts": ListOf(Text()),
-}
-_PATHS = ("checkpoint", "cache")  # of the machine a model was trained on: neither stored nor taken from a folder
 
 
-class Ranker(Params):
+class Ranker(StoredRanker):
     """Base class of all rankers.
 
     Attributes
@@ -63,14 +52,9 @@ class Ranker(Params):
         Number of labels (columns) of the training labels.
     """
 
-    kind: ClassVar[str] = ""  # the name in model folders and on the command line
-    n_features_in_: int
-    feature_names_in_: np.ndarray
-    n_labels_: int
     threshold_: float | None = None  # with the best micro-F1 on held-out points, where a ranker has chosen one
     _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."
     _steps: Steps = NO_STEPS  # where a fit keeps its finished steps
-    _facts: ClassVar[Mapping[str, Constraint]] = {}  # what the facts of `_state` must be when a model is loaded
     _checked: tuple[Any, ...]  # the parameters as they were when they were last compared with their constraints
 
     def fit(self, X: Any, Y: Any, *, label_features: Any = None, validation: Any = None) -> Self:
@@ -300,82 +284,6 @@ class Ranker(Params):
         Y = check_labels(y, X.shape[0], self.n_labels_, ranker=type(self).__name__)
         return evaluate(Y, self._predict(X, 1), ks=(1,))["P@1"] / 100
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model to `folder`, whole or not at all. Read it back with :func:`longtail.load`."""
-        self._check_fitted()
-        with store.atomic_folder(folder) as fresh:
-            self._write(fresh)
-
-    def _write(self, folder: Path) -> None:
-        facts, arrays, parts = self._state()
-        params = {
-            name: plain(value)
-            for name, value in self.get_params(deep=False).items()
-            if name not in parts and name not in _PATHS and not _holds_rankers(value)
-        }
-        meta = {"params": params, "n_features": self.n_features_in_, "n_labels": self.n_labels_, **facts}
-        if hasattr(self, "feature_names_in_"):
-            meta["feature_names"] = self.feature_names_in_.tolist()
-        store.write(folder, self.kind, meta | {"parts": sorted(parts)}, arrays)
-        for name, part in parts.items():
-            (folder / name).mkdir()
-            part._write(folder / name)
-
-    @classmethod
-    def _check_stored(cls, stored: store.Stored, parts: dict[str, Ranker]) -> None:
-        """Check all that a model folder holds, before any of it is used."""
-        declared: dict[str, Constraint] = dict(_STORED)
-        for ancestor in reversed(cls.__mro__):
-            declared |= ancestor.__dict__.get("_facts", {})
-        meta = stored.meta
-        check_facts(declared, meta, stored.folder)
-        n_features, n_labels = meta["n_features"], meta["n_labels"]
-        names = meta.get("feature_names")
-        if names is not None and not ListOf(Text(), n_features, n_features).allows(names):
-            raise ModelError(f"{stored.folder}: model.json does not name each of {n_features} features. {REMEDY}")
-        for name, part in parts.items():
-            if not isinstance(part, Ranker):
-                raise ModelError(f"{stored.folder}: the part {name} is not a ranker. {REMEDY}")
-            expected = n_features, cls._labels_of_part(name, stored)
-            if (part.n_features_in_, part.n_labels_) != expected:
-                raise ModelError(
-                    f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
-                    f"not {expected[0]} and {expected[1]}. {REMEDY}"
-                )
-        check_arrays(cls._array_rules(stored, parts), stored.arrays, {"D": n_features, "L": n_labels}, stored.folder)
-
-    @classmethod
-    def _labels_of_part(cls, name: str, stored: store.Stored) -> int:
-        """Return the number of labels that a part must have."""
-        return stored.meta["n_labels"]
-
-    @classmethod
-    def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:
-        """Declare what the arrays of `_state` must be; D and L are the numbers of features and labels."""
-        raise AssertionError(f"{cls.__name__} must define _array_rules")
-
-    @classmethod
-    def _read(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Self:
-        params = {name: value for name, value in stored.meta["params"].items() if name not in _PATHS}
-        model = cls(**params, **{name: part for name, part in parts.items() if name in cls._defaults()})
-        model._take_state(stored, parts)
-        return model
-
-    def _take_state(self, stored: store.Stored, parts: dict[str, Ranker]) -> None:
-        """Become what was stored, but for the parameters."""
-        self.n_features_in_, self.n_labels_ = stored.meta["n_features"], stored.meta["n_labels"]
-        self._keep_feature_names(stored.meta.get("feature_names"))
-        self._restore(stored.meta, stored.arrays, parts)
-
-    def _take_over(self, folder: Path) -> None:
-        """Become what `_write` wrote to a folder, but for the parameters."""
-        stored = store.read(folder, mmap=False)
-        self._take_state(stored, {name: _read_part(folder / name) for name in stored.meta["parts"]})
-
-    def _check_loaded(self) -> None:
-        """Compare the parameters that were loaded with their constraints."""
-        self._check_params_if_changed(always=True)
-
     # What an algorithm defines -----------------------------------------------------------------------------------
 
     def _fit(
@@ -421,18 +329,22 @@ class Ranker(Params):
         """Return the time that :meth:`_fit_rest` takes, relative to a fit."""
         return 1.0
 
-    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
-        """Return what is learnt: small facts as JSON values, arrays, and the rankers that this one wraps."""
-        raise AssertionError(f"{type(self).__name__} must define _state")
-
-    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
-        raise AssertionError(f"{type(self).__name__} must define _restore")
-
     # Checks ------------------------------------------------------------------------------------------------------
 
-    def _check_fitted(self) -> None:
-        if not hasattr(self, "n_labels_"):
-            raise not_fitted(type(self).__name__)
+    def _check_further_points(self, X: Any, Y: Any) -> tuple[csr_array, csr_array]:
+        """Check points for ``partial_fit``: labels may have been appended, none may be missing."""
+        X = self._check_X(X)
+        Y = check_labels(Y, X.shape[0], ranker=type(self).__name__)
+        if Y.shape[1] < self.n_labels_:
+            raise DataError(
+                f"Y has {Y.shape[1]} labels, but the model was trained with {self.n_labels_}",
+                remedy="Keep the old columns in their places and append new ones",
+            )
+        return X, Y
+
+    def _check_loaded(self) -> None:
+        """Compare the parameters that were loaded with their constraints."""
+        self._check_params_if_changed(always=True)
 
     def _check_params_if_changed(self, always: bool = False) -> None:
         """Compare parameters with their constraints, unless they are those of the last time."""
@@ -450,12 +362,6 @@ class Ranker(Params):
         ranker = type(self).__name__
         check_feature_names(X, getattr(self, "feature_names_in_", None), ranker)
         return check_features(X, self.n_features_in_, ranker=ranker)
-
-    def _keep_feature_names(self, names: Any) -> None:
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     @staticmethod
     def _check_label_features(label_features: Any, X: csr_array, Y: csr_array) -> csr_array:
@@ -478,66 +384,9 @@ class Ranker(Params):
         return X_held, check_labels(Y_held, X_held.shape[0], Y.shape[1])
 
 
-@dataclass(frozen=True)
-class TrainingPart:
-    """The points that a blend fits its members to.
-
-    Attributes
-    ----------
-    X, Y, Z : csr_array
-        All points (N, D), their labels (N, L), and label text (L, D) or None.
-    rows : array
-        Points to train on.
-    rest : array, optional
-        Points that are held out now and learnt from in the end; None where the held-out points are not among X.
-    held : tuple of csr_array, optional
-        Held-out points and their labels.
-    negatives : csr_array, (len(rows), L), optional
-        Labels that another member suggests for the training points: hard negatives.
-    listed_elsewhere : bool
-        Whether other members list labels too, so that a search may miss some of them.
-    """
-
-    X: csr_array
-    Y: csr_array
-    Z: csr_array | None
-    rows: np.ndarray
-    rest: np.ndarray | None
-    held: tuple[csr_array, csr_array] | None
-    negatives: csr_array | None = None
-    listed_elsewhere: bool = False
-
-
 def data_bytes(*matrices: csr_array | None) -> float:
     """Return the bytes of sparse matrices."""
     return float(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices if m is not None))
-
-
-def check_further_points(model: Ranker, X: Any, Y: Any) -> tuple[csr_array, csr_array]:
-    """Check points for ``partial_fit``: labels may have been appended, none may be missing."""
-    X = check_features(X, model.n_features_in_)
-    Y = check_labels(Y, X.shape[0])
-    if Y.shape[1] < model.n_labels_:
-        raise DataError(
-            f"Y has {Y.shape[1]} labels, but the model knows {model.n_labels_}",
-            remedy="Keep the old columns in their places and append new ones",
-        )
-    return X, Y
-
-
-def _holds_rankers(value: Any) -> bool:
-    """Return whether a parameter is a list of rankers: these are parts of a model and not among its settings."""
-    return isinstance(value, list | tuple) and any(isinstance(part, Ranker) for part in value)
-
-
-def _read_part(folder: Path) -> Ranker:
-    """Return a ranker from a step of a checkpoint."""
-    from longtail.models import MODELS
-
-    stored = store.read(folder, mmap=False)
-    module, _, name = MODELS[stored.kind].partition(":")
-    cls: type[Ranker] = getattr(import_module(module), name)
-    return cls._read(stored, {part: _read_part(folder / part) for part in stored.meta["parts"]})
 
 
 @cache

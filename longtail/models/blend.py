@@ -28,12 +28,12 @@ from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
 from longtail.combine.selection import DEPTH, compared, measures
-from longtail.data.split import hold_out_points
 from longtail.errors import ModelError, SettingsError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
-from longtail.models.base import Arrays, Ranker, TrainingPart, check_features, data_bytes
+from longtail.models.base import Arrays, Ranker, check_features, data_bytes
+from longtail.models.training_part import TrainingPart
 from longtail.models.wrapper import check_base
 from longtail.params import POSITIVE, Anything, Jobs, Number, Seed, optional
 from longtail.sparse import label_counts, labelled_rows, select_labels
@@ -146,10 +146,7 @@ class Blend(Ranker):
 
         budget = Budget(self._seconds())
         Z = None if Z is None or not Z.nnz else Z
-        fraction = 0.0 if validation is not None else self.validation_fraction
-        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
-        held = validation if not len(rest) else (X[rest], Y[rest])
-        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
+        part = TrainingPart.divide(X, Y, Z, validation, self.validation_fraction, self._seed, _HELD_OUT)
         members = self._plan(budget, part)
         self.members_ = []
         names = {}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from longtail import progress
-from longtail.models.base import Ranker, TrainingPart
+from longtail.models.base import Ranker
 from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import usual_batch_size
 
 _log = logging.getLogger("longtail.models")

@@ -15,9 +15,8 @@ from scipy.sparse import csr_array
 
 from longtail import store
 from longtail.engine.checkpoints import EPOCHS, fingerprint
-from longtail.errors import DataError
-from longtail.models.base import check_features, check_labels
 from longtail.models.presets import PresetRanker
+from longtail.models.training_part import Pair, TrainingPart
 from longtail.neural.choices import OPTIMIZERS, SCHEDULES
 from longtail.params import (
     DROPOUT,
@@ -36,9 +35,9 @@ from longtail.params import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from longtail.neural.held_out import Pair
     from longtail.neural.loop import LoopSettings
 
+MOST_HELD_OUT = 2000  # points held out while a network is trained: more of them measure hardly better
 _NO_MATTER = ("checkpoint", "cache", "n_jobs", "random_state")  # these do not change what is trained; the seed does
 
 EPOCH_ADVANCED: dict[str, Constraint] = {
@@ -78,6 +77,12 @@ class EpochRanker(PresetRanker):
         "n_jobs": Jobs(),
         "random_state": Seed(),
     }
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
+        fraction = self.settings().validation_fraction
+        part = TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT)
+        self._fit_part(part)
+        self._fit_rest(part)
 
     def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
         """Return the settings of the training loop, checked before any work is done."""
@@ -120,14 +125,3 @@ class EpochRanker(PresetRanker):
     def _best_length(self) -> int:
         """Return the number of epochs up to the best one."""
         return 1 + int(np.argmax([entry["monitor"] for entry in self.history_]))
-
-    def _check_more(self, X: Any, Y: Any) -> Pair:
-        """Check points for further training: labels may have been appended, none may be missing."""
-        X = check_features(X, self.n_features_in_)
-        Y = check_labels(Y, X.shape[0])
-        if Y.shape[1] < self.n_labels_:
-            raise DataError(
-                f"Y has {Y.shape[1]} labels, but the model was trained with {self.n_labels_}",
-                remedy="Keep the old columns in their places and append new ones",
-            )
-        return X, Y

@@ -16,7 +16,8 @@ from longtail.combine.candidates import CandidateList
 from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
-from longtail.models.base import Arrays, Ranker, TrainingPart, check_further_points
+from longtail.models.base import Arrays, Ranker
+from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k
 from longtail.store import Stored
@@ -63,7 +64,7 @@ class KNN(Ranker):
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
-        X, Y = check_further_points(self, X, Y)
+        X, Y = self._check_further_points(X, Y)
         self.points_ = SparseKNN.of(X, Y, before=self.points_)
         self.n_labels_ = Y.shape[1]
         return self

@@ -16,7 +16,8 @@ from longtail.errors import DataError
 from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
-from longtail.models.base import Arrays, Ranker, TrainingPart, check_features
+from longtail.models.base import Arrays, Ranker, check_features
+from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k
 from longtail.store import Stored

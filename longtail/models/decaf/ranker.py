@@ -19,25 +19,24 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import store
-from longtail.data.split import hold_out_points
 from longtail.errors import ModelError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
-from longtail.models.base import Arrays, Ranker, TrainingPart, check_features, data_bytes
+from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.decaf.presets import ADVANCED, PRESETS
 from longtail.models.decaf.trained import FACTS, DecafScorer
-from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker
+from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import usual_batch_size
 from longtail.neural.scored_lists import best_labels
 from longtail.params import Integer, OneOf, optional
-from longtail.sparse import from_top_k, label_counts, labelled_rows, take_labels, unit_rows
+from longtail.sparse import from_top_k, label_counts, take_labels, unit_rows
 from longtail.store.facts import ROWS
 from longtail.store.invariants import Rules
 
 if TYPE_CHECKING:
     from longtail.models.decaf.modules import Plan, Training
 
-_HELD_OUT = 2000  # points held out at most: more of them measure hardly better
 _CHUNK = 8192  # points whose clusters are searched at once
 _LISTED = 24  # labels of a training point's list that hard negatives are drawn from
 
@@ -169,16 +168,6 @@ class DECAF(EpochRanker):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
-        fraction = 0.0 if validation is not None else self.settings().validation_fraction
-        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
-        held = validation if not len(rest) else (X[rest], Y[rest])
-        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
-        self._fit_part(part)
-        self._fit_rest(part)
-
     def _fit_part(self, part: TrainingPart) -> None:
         """Train the networks on the points that are not held out."""
         from longtail.models.decaf.plan import make_plan
@@ -186,8 +175,7 @@ class DECAF(EpochRanker):
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
         settings = self.settings()
         settings.seed, settings.checkpoint = self._seed, self._epoch_folder()
-        everything = part.rows if part.rest is None else np.concatenate([part.rows, part.rest])
-        labels = np.flatnonzero(label_counts(part.Y[everything])).astype(np.int32)
+        labels = np.flatnonzero(label_counts(part.Y[part.all_rows()])).astype(np.int32)
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
         surrogate = self._training.surrogate()
@@ -213,11 +201,6 @@ class DECAF(EpochRanker):
         listed = None
         if negatives is not None and (settings.n_hard or self.tree_ is not None):
             listed = _padded(negatives, labels)
-        held = None
-        if part.held is not None:
-            Y_held = take_labels(part.held[1], labels)
-            some = labelled_rows(Y_held)
-            held = (part.held[0][some], Y_held[some]) if len(some) else None
         clustered = settings.surrogate_epochs or settings.shortlist == "clusters"
         return Training(
             part.X,
@@ -225,7 +208,7 @@ class DECAF(EpochRanker):
             Y[part.rows],
             None if text is None else text[labels],
             mean_label_vectors(X, Y[part.rows], 256, self.n_jobs) if clustered else None,
-            held,
+            part.held_with(labels),
             listed,
             plan,
             self._identity(part.X, part.Y, part.Z, *(part.held or ())),
@@ -252,8 +235,7 @@ class DECAF(EpochRanker):
             unseen = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
             self.scorer_.add(unit_rows(part.Z)[unseen], unseen, self.n_labels_, self.n_jobs)
         del self._training, self._rankings
-        if self.checkpoint is not None:
-            store.remove_checkpoint(self.checkpoint)
+        self._remove_checkpoint()
 
     _less_memory: ClassVar[str] = "Lower dim, n_candidates, beam or batch_size, or use fewer features (max_features)."
 
@@ -270,12 +252,12 @@ class DECAF(EpochRanker):
         candidates = min(n_labels, settings.n_candidates + batch * (8 + settings.n_hard))
         network = TextNetwork.bytes_needed(n_features, n_labels, settings.dim, batch, candidates)
         kept = 4.0 * settings.dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
-        held = min(_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
+        held = min(MOST_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
         clusters = 0.0
         if settings.shortlist == "clusters" or settings.surrogate_epochs:
             n_clusters = settings.n_clusters or max(2, n_labels // 8)
             beam = min(n_clusters, settings.beam or n_clusters)  # as wide as the first epochs may need
-            clusters = 12.0 * _CHUNK * beam + 4.0 * _HELD_OUT * beam * 8 + 4.0 * settings.dim * (n + n_clusters)
+            clusters = 12.0 * _CHUNK * beam + 4.0 * MOST_HELD_OUT * beam * 8 + 4.0 * settings.dim * (n + n_clusters)
         return 1.5 * data_bytes(X, Y, Z) + network + kept + held + clusters
 
     def add_labels(self, label_features: Any) -> Self:

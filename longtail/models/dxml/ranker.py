@@ -239,7 +239,7 @@ class DXML(EpochRanker):
         from longtail.models.dxml.training import train_networks
         from longtail.neural.held_out import labelled
 
-        X, Y = self._check_more(X, Y)
+        X, Y = self._check_further_points(X, Y)
         X, Y = labelled(X, Y) or (X[:0], Y[:0])
         if Y.shape[1] > self.n_labels_:
             fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_

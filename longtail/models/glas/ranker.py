@@ -21,14 +21,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import store
-from longtail.data.split import FEW, hold_out_points
+from longtail.data.split import FEW
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
-from longtail.models.base import Arrays, Ranker, TrainingPart, check_further_points, data_bytes
+from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.calibration import calibrate, probabilities
 from longtail.models.epoch_ranker import EpochRanker
 from longtail.models.glas.presets import ADVANCED, PRESETS
 from longtail.models.glas.trained import GlasScorer, SumEncoder
+from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import usual_batch_size
 from longtail.params import NOT_NEGATIVE, Integer, OneOf
 from longtail.sparse import from_top_k, label_counts, labelled_rows, take_labels
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from longtail.models.glas.network import Network, NetworkSettings
     from longtail.neural.loop import LoopSettings
 
-_HELD_OUT = 2000  # points held out at most: more of them measure hardly better
 _DEPTH = 20  # labels of which an approximate index is to find all but a few
 
 Pair = tuple[csr_array, csr_array]
@@ -163,25 +163,11 @@ class GLaS(EpochRanker):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
-        fraction = 0.0 if validation is not None else self.settings().validation_fraction
-        rows, rest = hold_out_points(Y, fraction, self._seed, labelled_only=True, at_most=_HELD_OUT)
-        held = validation if not len(rest) else (X[rest], Y[rest])
-        part = TrainingPart(X, Y, Z, rows, rest if len(rest) else None, held)
-        self._fit_part(part)
-        self._fit_rest(part)
-
     def _fit_part(self, part: TrainingPart) -> None:
         """Train the network on the points that are not held out."""
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
-        everything = part.rows if part.rest is None else np.concatenate([part.rows, part.rest])
-        labels = np.unique(part.Y[everything].indices).astype(np.int32)
-        Y = take_labels(part.Y, labels)
-        held = None
-        if part.held is not None:
-            Y_held = take_labels(part.held[1], labels)
-            some = labelled_rows(Y_held)
-            held = (part.held[0][some], Y_held[some]) if len(some) else None
+        labels = np.unique(part.Y[part.all_rows()].indices).astype(np.int32)
+        Y, held = take_labels(part.Y, labels), part.held_with(labels)
         loop = self._part(self._pace(len(part.rows)), "first")
         self._check_memory(part.X.shape[1], len(labels), loop.batch_size)
         network = self._network(part.X, part.rows, Y[part.rows])
@@ -199,7 +185,7 @@ class GLaS(EpochRanker):
 
         learner, labels = self._learner_, self.scorer_.labels.ids
         if part.rest is not None:
-            everything = np.sort(np.concatenate([part.rows, part.rest]))
+            everything = np.sort(part.all_rows())
             Y = take_labels(part.Y, labels)
             loop = self._part(self._pace(len(part.rows)), "again")
             if self._trains_again(len(part.rows)) and learner.validation is not None:
@@ -212,8 +198,7 @@ class GLaS(EpochRanker):
                 absorb(learner, part.rest, Y, loop)
         self.scorer_ = self._make_scorer(learner, labels, part, exact=False)
         del self._learner_
-        if self.checkpoint is not None:
-            store.remove_checkpoint(self.checkpoint)
+        self._remove_checkpoint()
 
     def _rest_share(self, n_points: int) -> float:
         return 1.0 if self._trains_again(n_points) else 0.15
@@ -250,7 +235,7 @@ class GLaS(EpochRanker):
         from longtail.models.glas.network import Network
         from longtail.neural.loop import train
 
-        X, Y = check_further_points(self, X, Y)
+        X, Y = self._check_further_points(X, Y)
         loop = self._pace(X.shape[0], epochs)
         loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self._seed + 1)
         known = self.scorer_.labels.ids

@@ -219,7 +219,7 @@ class MNN(EpochRanker):
         from longtail.models.mnn.training import MatchingLearner, vote_history
         from longtail.neural.loop import train
 
-        X, Y = self._check_more(X, Y)
+        X, Y = self._check_further_points(X, Y)
         settings = self.settings()
         loop = self._loop(settings, settings.batch_size, settings.learning_rate / 4, epochs)
         loop = replace(loop, checkpoint=None, seed=self._seed + 1)

@@ -1,0 +1,146 @@
+"""How a ranker becomes a model folder, and a model folder a ranker.
+
+A ranker has facts (JSON values), arrays, and parts, which are rankers themselves. Before anything of a folder is used,
+its facts and arrays are compared with what the class declares: a kernel takes arrays as addresses.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from longtail import store
+from longtail.errors import ModelError, not_fitted
+from longtail.params import Constraint, Integer, Params, plain
+from longtail.sparse import Arrays
+from longtail.store.facts import ListOf, Record, Text, check_facts
+from longtail.store.invariants import REMEDY, Rules, check_arrays
+
+_STORED: dict[str, Constraint] = {
+    "params": Record(),
+    "n_features": Integer(1),
+    "n_labels": Integer(1),
+    "parts": ListOf(Text()),
+}
+_PATHS = ("checkpoint", "cache")  # of the machine a model was trained on: neither stored nor taken from a folder
+
+
+class StoredRanker(Params):
+    """Base of :class:`longtail.models.base.Ranker`: saving, and what is checked when a folder is loaded."""
+
+    kind: ClassVar[str] = ""  # the name in model folders and on the command line
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+    n_labels_: int
+    _facts: ClassVar[Mapping[str, Constraint]] = {}  # what the facts of `_state` must be when a model is loaded
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model to `folder`, whole or not at all. Read it back with :func:`longtail.load`."""
+        self._check_fitted()
+        with store.atomic_folder(folder) as fresh:
+            self._write(fresh)
+
+    def _write(self, folder: Path) -> None:
+        facts, arrays, parts = self._state()
+        params = {
+            name: plain(value)
+            for name, value in self.get_params(deep=False).items()
+            if name not in parts and name not in _PATHS and not _holds_rankers(value)
+        }
+        meta = {"params": params, "n_features": self.n_features_in_, "n_labels": self.n_labels_, **facts}
+        if hasattr(self, "feature_names_in_"):
+            meta["feature_names"] = self.feature_names_in_.tolist()
+        store.write(folder, self.kind, meta | {"parts": sorted(parts)}, arrays)
+        for name, part in parts.items():
+            (folder / name).mkdir()
+            part._write(folder / name)
+
+    @classmethod
+    def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
+        """Check all that a model folder holds, before any of it is used."""
+        declared: dict[str, Constraint] = dict(_STORED)
+        for ancestor in reversed(cls.__mro__):
+            declared |= ancestor.__dict__.get("_facts", {})
+        meta = stored.meta
+        check_facts(declared, meta, stored.folder)
+        n_features, n_labels = meta["n_features"], meta["n_labels"]
+        names = meta.get("feature_names")
+        if names is not None and not ListOf(Text(), n_features, n_features).allows(names):
+            raise ModelError(f"{stored.folder}: model.json does not name each of {n_features} features. {REMEDY}")
+        for name, part in parts.items():
+            if not isinstance(part, StoredRanker):
+                raise ModelError(f"{stored.folder}: the part {name} is not a ranker. {REMEDY}")
+            expected = n_features, cls._labels_of_part(name, stored)
+            if (part.n_features_in_, part.n_labels_) != expected:
+                raise ModelError(
+                    f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
+                    f"not {expected[0]} and {expected[1]}. {REMEDY}"
+                )
+        check_arrays(cls._array_rules(stored, parts), stored.arrays, {"D": n_features, "L": n_labels}, stored.folder)
+
+    @classmethod
+    def _labels_of_part(cls, name: str, stored: store.Stored) -> int:
+        """Return the number of labels that a part must have."""
+        return stored.meta["n_labels"]
+
+    @classmethod
+    def _array_rules(cls, stored: store.Stored, parts: dict[str, Any]) -> Rules:
+        """Declare what the arrays of `_state` must be; D and L are the numbers of features and labels."""
+        raise AssertionError(f"{cls.__name__} must define _array_rules")
+
+    @classmethod
+    def _read(cls, stored: store.Stored, parts: dict[str, Any]) -> Self:
+        params = {name: value for name, value in stored.meta["params"].items() if name not in _PATHS}
+        model = cls(**params, **{name: part for name, part in parts.items() if name in cls._defaults()})
+        model._take_state(stored, parts)
+        return model
+
+    def _take_state(self, stored: store.Stored, parts: dict[str, Any]) -> None:
+        """Become what was stored, but for the parameters."""
+        self.n_features_in_, self.n_labels_ = stored.meta["n_features"], stored.meta["n_labels"]
+        self._keep_feature_names(stored.meta.get("feature_names"))
+        self._restore(stored.meta, stored.arrays, parts)
+
+    def _take_over(self, folder: Path) -> None:
+        """Become what `_write` wrote to a folder, but for the parameters."""
+        stored = store.read(folder, mmap=False)
+        self._take_state(stored, {name: _read_part(folder / name) for name in stored.meta["parts"]})
+
+    def _keep_feature_names(self, names: Any) -> None:
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "n_labels_"):
+            raise not_fitted(type(self).__name__)
+
+    # What an algorithm defines -----------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Any]]:
+        """Return what is learnt: small facts as JSON values, arrays, and the rankers that this one wraps."""
+        raise AssertionError(f"{type(self).__name__} must define _state")
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Any]) -> None:
+        raise AssertionError(f"{type(self).__name__} must define _restore")
+
+
+def _holds_rankers(value: Any) -> bool:
+    """Return whether a parameter is a list of rankers: these are parts of a model and not among its settings."""
+    return isinstance(value, list | tuple) and any(isinstance(part, StoredRanker) for part in value)
+
+
+def _read_part(folder: Path) -> Any:
+    """Return a ranker from a step of a checkpoint."""
+    from longtail.models import MODELS
+
+    stored = store.read(folder, mmap=False)
+    module, _, name = MODELS[stored.kind].partition(":")
+    cls: type[Any] = getattr(import_module(module), name)
+    return cls._read(stored, {part: _read_part(folder / part) for part in stored.meta["parts"]})

@@ -1,0 +1,87 @@
+"""The points that a ranker is fitted to, and those that it holds out meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.data.split import hold_out_points
+from longtail.sparse import labelled_rows, take_labels
+
+Pair = tuple[csr_array, csr_array]
+
+
+@dataclass(frozen=True)
+class TrainingPart:
+    """Points divided into those to train on now and those held out.
+
+    Attributes
+    ----------
+    X, Y, Z : csr_array
+        All points (N, D), their labels (N, L), and label text (L, D) or None.
+    rows : array
+        Points to train on.
+    rest : array, optional
+        Points that are held out now and learnt from in the end; None where the held-out points are not among X.
+    held : tuple of csr_array, optional
+        Held-out points and their labels.
+    negatives : csr_array, (len(rows), L), optional
+        Labels that another member of a blend suggests for the training points: hard negatives.
+    listed_elsewhere : bool
+        Whether other members list labels too, so that a search may miss some of them.
+    """
+
+    X: csr_array
+    Y: csr_array
+    Z: csr_array | None
+    rows: np.ndarray
+    rest: np.ndarray | None
+    held: Pair | None
+    negatives: csr_array | None = None
+    listed_elsewhere: bool = False
+
+    @classmethod
+    def divide(
+        cls,
+        X: csr_array,
+        Y: csr_array,
+        Z: csr_array | None,
+        validation: Pair | None,
+        fraction: float,
+        seed: int,
+        most: int,
+    ) -> TrainingPart:
+        """Hold out a share of the labelled points, or none where a validation part is given.
+
+        Parameters
+        ----------
+        X, Y, Z : csr_array
+            Points, their labels, and label text or None.
+        validation : tuple of csr_array, optional
+            Held-out points that are not among X.
+        fraction : float
+            Share of the points to hold out.
+        seed : int
+            Seed of the draw.
+        most : int
+            Largest number of points to hold out.
+        """
+        share = 0.0 if validation is not None else fraction
+        rows, rest = hold_out_points(Y, share, seed, labelled_only=True, at_most=most)
+        if not len(rest):
+            return cls(X, Y, Z, rows, None, validation)
+        return cls(X, Y, Z, rows, rest, (X[rest], Y[rest]))
+
+    def all_rows(self) -> np.ndarray:
+        """Return the points that are learnt from now or in the end."""
+        return self.rows if self.rest is None else np.concatenate([self.rows, self.rest])
+
+    def held_with(self, labels: np.ndarray) -> Pair | None:
+        """Return the held-out points that have some of these labels, over these labels alone; None if none has."""
+        if self.held is None:
+            return None
+        Y = take_labels(self.held[1], labels)
+        some = labelled_rows(Y)
+        return (self.held[0][some], Y[some]) if len(some) else None
