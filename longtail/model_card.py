@@ -16,7 +16,7 @@ from longtail.models.parts import rankers_within
 
 if TYPE_CHECKING:
     from longtail.models.base import Ranker
-    from longtail.tagger import Tagger
+    from longtail.tagger.stored_tagger import StoredTagger
 
 _LIBRARIES = ("numpy", "scipy", "numba")
 _KNOWN_ANYWAY = ("n_features_in_", "n_labels_", "why_")
@@ -33,7 +33,7 @@ def data_checksum(*matrices: csr_array | None) -> str:
     return f"{crc:08x}"
 
 
-def model_card(tagger: Tagger) -> str:
+def model_card(tagger: StoredTagger) -> str:
     """Return the card as Markdown."""
     ranker, notes = tagger.ranker_, tagger.notes_
     training, data = notes.get("training", {}), notes.get("training_data", {})
@@ -46,7 +46,7 @@ def model_card(tagger: Tagger) -> str:
         "Input": reads,
         "Data": f"{_inline(name)}, checksum `{data['checksum']}`" if "checksum" in data else _inline(name),
         "Training points": f"{tagger.n_points_:,}",
-        "Labels": f"{tagger.n_labels_:,}, of which {rare:,} have a single training point",
+        "Labels": f"{len(tagger.label_names_):,}, of which {rare:,} have a single training point",
         "Training time": f"{training['train_seconds']:.1f} s" if "train_seconds" in training else "not recorded",
         "Saved": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "Versions": ", ".join([f"longtail {__version__}", *versions, f"Python {platform.python_version()}"]),

@@ -15,7 +15,7 @@ from longtail import Tagger, registry
 from longtail.data import Dataset, TextVectorizer
 from longtail.errors import DataError, LongtailError, ModelError, SettingsError
 from longtail.names import Names
-from longtail.tagger import without
+from longtail.tagger.matrices import without
 from tests.fake import MODELS, Centroid
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", ""]

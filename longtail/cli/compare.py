@@ -82,7 +82,7 @@ def compare_models(
         raise DataError(f"no test point of {read.name} has a label", remedy="Give test points whose labels are known")
     from longtail.cli import tables
     from longtail.cli.worker import ModelTask
-    from longtail.tagger import label_text_features
+    from longtail.tagger.matrices import label_text_features
 
     read.Z = read.test.Z = label_text_features(read)
     tasks = [

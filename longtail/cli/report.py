@@ -132,7 +132,7 @@ def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensi
     from longtail.metrics import inverse_propensity
     from longtail.report.sections import ReportData
     from longtail.sparse import label_counts, labelled_rows
-    from longtail.tagger import without
+    from longtail.tagger.matrices import without
 
     first = taggers[0]
     counts = np.zeros(part.n_labels, np.int64)  # labels that the models never saw come last
@@ -176,7 +176,7 @@ def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: Repo
     from longtail.report.learning_curves import collect_histories
     from longtail.report.sections import MeasuredModel
     from longtail.sparse import resized
-    from longtail.tagger import without
+    from longtail.tagger.matrices import without
 
     ranker = tagger.ranker_
     X: Any = part.X if tagger.vectorizer_ is None else tagger.features(part.texts)

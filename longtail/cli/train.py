@@ -148,7 +148,7 @@ def train_model(
 def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
     """Print what a training is expected to take."""
     from longtail.models.estimate import estimate
-    from longtail.tagger import training_matrices
+    from longtail.tagger.matrices import training_matrices
 
     with doing(f"fitting {model} to samples"):
         expected = estimate(ranker, *training_matrices(data))

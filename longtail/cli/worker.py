@@ -104,7 +104,7 @@ def do_task(folder: Path) -> None:
     from longtail.data import read
     from longtail.metrics import frequency_bins, inverse_propensity
     from longtail.sparse import label_counts
-    from longtail.tagger import without
+    from longtail.tagger.matrices import without
 
     task = ModelTask(**json.loads((folder / "task.json").read_text()))
     try:

@@ -7,37 +7,35 @@ names. It also keeps the number of training points per label, which the propensi
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from longtail import registry, store
-from longtail.errors import DataError, ModelError, SettingsError, not_fitted
+from longtail import registry
+from longtail.errors import DataError, ModelError, SettingsError
 from longtail.metrics.thresholds import MOST_DECIDED, Thresholds, check_threshold, choose_thresholds
-from longtail.model_card import data_checksum, model_card
+from longtail.model_card import data_checksum
 from longtail.models.base import Ranker
 from longtail.models.checks import check_k
 from longtail.names import LabelNumbers, Names, check_known_labels, find_label
 from longtail.notebook import notebook_html
-from longtail.params import Boolean, Constraint, Integer, OneOf, Params, optional
-from longtail.sparse import entry_keys, entry_rows, label_counts, resized, select_entries, with_prefix, without_prefix
-from longtail.store.facts import Record, check_facts
-from longtail.store.invariants import REMEDY, Array, Rules, check_arrays, codes, counts, floats, packed_names
+from longtail.sparse import entry_rows, label_counts, resized, select_entries
+from longtail.tagger.inputs import held_out_pair, label_lists, text_list
+from longtail.tagger.matrices import names_and_ids, text_features, training_matrices
+from longtail.tagger.stored_tagger import StoredTagger
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
     from longtail.explain import Explanation
 
 Suggestion = tuple[str, float]
-_VECTORIZER = Record({"n_features": Integer(1), "idf": Boolean(), "hashing": optional(Integer(1))})
 
 
-class Tagger(Params):
+class Tagger(StoredTagger):
     """Suggest labels for texts.
 
     It follows scikit-learn's conventions for estimators: ``clone``, ``GridSearchCV`` and pipelines accept it.
@@ -78,14 +76,6 @@ class Tagger(Params):
     >>> [name for name, score in tagger.suggest("a ripe apple", k=2)]
     ['fruit', 'red']
     """
-
-    ranker_: Ranker
-    vectorizer_: TextVectorizer | None
-    label_names_: Names
-    label_ids_: Names | None
-    label_counts_: np.ndarray
-    n_points_: int
-    notes_: dict[str, Any]
 
     def __init__(
         self, model: str | Ranker = registry.DEFAULT_MODEL, *, vectorizer: TextVectorizer | None = None, **settings: Any
@@ -195,9 +185,9 @@ class Tagger(Params):
         """
         from longtail.data import TextVectorizer
 
-        texts = _texts(texts)
+        texts = text_list(texts)
         names = LabelNumbers(label_names)
-        Y = names.matrix(_label_lists(labels), len(texts))
+        Y = names.matrix(label_lists(labels), len(texts))
         described = names.listed() if label_texts is None else names.texts(label_texts)
         if not Y.nnz:
             raise DataError("no text has a label", remedy="Give at least one text with a label")
@@ -206,12 +196,12 @@ class Tagger(Params):
         X = vectorizer.fit_transform(texts, label_texts=described)
         held_out = None
         if validation is not None:
-            held_texts, held_labels = _held_out_pair(validation)
+            held_texts, held_labels = held_out_pair(validation)
             held_out = (
                 vectorizer.transform(held_texts),
-                names.matrix(_label_lists(held_labels), len(held_texts), held_out=True),
+                names.matrix(label_lists(held_labels), len(held_texts), held_out=True),
             )
-        ranker = self._ranker().fit(X, Y, label_features=_label_text(vectorizer, described), validation=held_out)
+        ranker = self._ranker().fit(X, Y, label_features=text_features(vectorizer, described), validation=held_out)
         return self._keep(ranker, vectorizer, names.listed(), None, Y)._note_data(X, Y)
 
     def fit_dataset(self, data: Dataset) -> Self:
@@ -226,7 +216,7 @@ class Tagger(Params):
         """
         X, Y, Z = training_matrices(data)
         ranker = self._ranker().fit(X, Y, label_features=Z)
-        self._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
+        self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
         if data.labels_separator is not None:
             self.notes_["labels_separator"] = data.labels_separator
         return self
@@ -234,7 +224,7 @@ class Tagger(Params):
     @classmethod
     def from_fitted(cls, ranker: Ranker, data: Dataset) -> Self:
         """Return a tagger around a ranker that was fitted to the matrices of `data`."""
-        tagger = cls(ranker)._keep(ranker, data.vectorizer, *_names_and_ids(data), data.Y)
+        tagger = cls(ranker)._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)
         return tagger._note_data(data.X, data.Y, data.name)
 
     def add_labels(self, names: Sequence[str], texts: Sequence[str] | None = None) -> Self:
@@ -252,8 +242,8 @@ class Tagger(Params):
             raise ModelError(
                 f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as decaf."
             )
-        names = _texts(names)
-        described = names if texts is None else _texts(texts)
+        names = text_list(names)
+        described = names if texts is None else text_list(texts)
         if len(described) != len(names):
             raise DataError(f"{len(names)} names but {len(described)} texts", remedy="Give a text for each name")
         known = set(self.label_names_)
@@ -406,7 +396,7 @@ class Tagger(Params):
         X = self.features(texts)
         names = LabelNumbers(list(self.label_names_))
         names.open = True
-        Y = names.matrix(_label_lists(labels), X.shape[0])
+        Y = names.matrix(label_lists(labels), X.shape[0])
         check_known_labels(Y, self.n_labels_)
         return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
 
@@ -499,7 +489,7 @@ class Tagger(Params):
         self._fitted()
         if issparse(texts):
             return texts
-        texts = _texts(texts)
+        texts = text_list(texts)
         if self.vectorizer_ is None:
             raise ModelError(
                 "This model was trained on features and cannot read text. "
@@ -525,165 +515,10 @@ class Tagger(Params):
         return np.array(list(self._fitted().label_names_), dtype=object)
 
     def _fitted(self) -> Self:
-        if not hasattr(self, "ranker_"):
-            raise not_fitted("Tagger")
+        self._check_fitted()
         return self
-
-    # Keeping -----------------------------------------------------------------------------------------------------
-
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write everything to `folder`, whole or not at all. Read it back with :func:`longtail.load`.
-
-        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use.
-        """
-        self._fitted()
-        names, ids, vectorizer = self.label_names_, self.label_ids_, self.vectorizer_
-        meta: dict[str, Any] = {"n_points": self.n_points_, "n_labels": len(names), "notes": self.notes_}
-        arrays = {"label_counts": self.label_counts_, "names": names.blob, "names_offsets": names.offsets}
-        if ids is not None:
-            arrays |= {"ids": ids.blob, "ids_offsets": ids.offsets}
-        if vectorizer is not None:
-            meta["vectorizer"], learnt = vectorizer.to_arrays()
-            arrays |= with_prefix("vectorizer_", learnt)
-        with store.atomic_folder(folder) as fresh:
-            store.write(fresh, "tagger", meta | {"parts": ["ranker"]}, arrays)
-            (fresh / "ranker").mkdir()
-            self.ranker_._write(fresh / "ranker")
-            (fresh / "README.md").write_text(model_card(self), encoding="utf-8", errors="replace")
-
-    @classmethod
-    def load(cls, folder: str | os.PathLike[str]) -> Tagger:
-        """Read a saved tagger."""
-        model = registry.load(folder)
-        if not isinstance(model, Tagger):
-            raise ModelError(
-                f"{os.fspath(folder)}: holds a {type(model).__name__} alone, without a vectoriser or label names. "
-                "Read it with longtail.load."
-            )
-        return model
-
-    _facts: ClassVar[dict[str, Constraint]] = {
-        "n_points": Integer(0),
-        "n_labels": Integer(1),
-        "notes": Record(),
-        "parts": OneOf(["ranker"]),
-    }
-
-    @classmethod
-    def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
-        """Check all that a model folder holds, before any of it is used."""
-        meta, ranker = stored.meta, parts.get("ranker")
-        check_facts(cls._facts, meta, stored.folder)
-        if isinstance(ranker, Tagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
-            raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
-        rules = Rules({"label_counts": counts("L")}) | packed_names("names", "names_offsets", "L")
-        if "ids" in stored.arrays:
-            rules |= packed_names("ids", "ids_offsets", "L")
-        if meta.get("vectorizer") is not None:
-            check_facts({"vectorizer": _VECTORIZER}, meta, stored.folder)
-            settings = meta["vectorizer"]
-            if not settings["n_features"] == ranker.n_features_in_ == (settings["hashing"] or ranker.n_features_in_):
-                raise ModelError(f"{stored.folder}: vectoriser and ranker differ in their features. {REMEDY}")
-            vocabulary = {
-                "terms": codes("terms.bytes", "u1"),
-                "offsets": Array("i8", "terms+1", least=0),
-                "idf": floats("D" if settings["idf"] else "0", least=0),
-            }
-            rules |= Rules(vocabulary).prefixed("vectorizer_")
-        sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}
-        check_arrays(rules, stored.arrays, sizes, stored.folder)
-
-    def _check_loaded(self) -> None:
-        """Compare the settings that were loaded with their constraints."""
-        if self.vectorizer_ is not None:
-            self.vectorizer_.check_params()
-
-    @classmethod
-    def _read(cls, stored: store.Stored, parts: dict[str, Any]) -> Self:
-        meta, arrays = stored.meta, stored.arrays
-        tagger = cls(parts["ranker"])
-        tagger.ranker_ = parts["ranker"]
-        tagger.vectorizer_ = None
-        if meta.get("vectorizer") is not None:
-            from longtail.data import TextVectorizer
-
-            learnt = without_prefix("vectorizer_", arrays)
-            tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], learnt)
-        tagger.label_names_ = Names(arrays["names"], arrays["names_offsets"])
-        tagger.label_ids_ = Names(arrays["ids"], arrays["ids_offsets"]) if "ids" in arrays else None
-        tagger.label_counts_, tagger.n_points_, tagger.notes_ = arrays["label_counts"], meta["n_points"], meta["notes"]
-        return tagger
-
-
-def without(Y: csr_array, pairs: np.ndarray | None) -> csr_array:
-    """Return `Y` without the entries at `pairs` of (row, label)."""
-    if pairs is None or not len(pairs):
-        return Y
-    ignored = pairs[:, 0].astype(np.int64) * Y.shape[1] + pairs[:, 1]
-    return select_entries(Y, ~np.isin(entry_keys(Y), ignored))
-
-
-def training_matrices(data: Dataset) -> tuple[csr_array, csr_array, csr_array | None]:
-    """Return what a ranker is fitted to: features, labels without the pairs to ignore, and label text or None."""
-    if data.X is None:
-        raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
-    return data.X, without(data.Y, data.ignore), label_text_features(data)
-
-
-def label_text_features(data: Dataset) -> csr_array | None:
-    """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
-    if data.Z is not None or data.vectorizer is None or not data.label_names:
-        return data.Z
-    return _label_text(data.vectorizer, ["" if "://" in name else name for name in data.label_names])
-
-
-def _label_text(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:
-    """Return the features of label texts; None if no text has a word of the vocabulary."""
-    Z = vectorizer.transform(texts)
-    return Z if Z.nnz else None
-
-
-def _texts(texts: Any) -> list[str]:
-    """Return a list of a list, a Series or anything else that holds texts."""
-    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
-        raise DataError("texts is not a list of strings", remedy="Put a single text into a list: [text]")
-    return list(texts)
-
-
-def _label_lists(labels: Any) -> Any:
-    """Return lists of labels without None and NaN, which data frames have for a text without labels."""
-    if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
-        return labels  # a matrix, or something that is refused later
-
-    def known(row: Any) -> Any:
-        if _is_missing(row):
-            return []
-        if isinstance(row, str | bytes) or not isinstance(row, Iterable):
-            return row  # refused later, with the number of the row
-        return [name for name in row if not _is_missing(name)]
-
-    return [known(row) for row in labels]
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None or NaN."""
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
-
-
-def _held_out_pair(validation: Any) -> tuple[list[str], Any]:
-    try:
-        texts, labels = validation
-    except (TypeError, ValueError):
-        raise DataError("validation is not a pair", remedy="Give (texts, labels) of the held-out points") from None
-    return _texts(texts), labels
 
 
 def _unfitted(vectorizer: TextVectorizer) -> TextVectorizer:
     """Return an unfitted vectoriser with the same settings, so that the caller's own is not changed."""
     return type(vectorizer)(**vectorizer.get_params())
-
-
-def _names_and_ids(data: Dataset) -> tuple[Sequence[str], Sequence[str] | None]:
-    """Return the name of each label, and its identifier if that is something else."""
-    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
-    return names, data.label_ids if data.label_ids != names else None

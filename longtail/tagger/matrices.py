@@ -1,0 +1,49 @@
+"""What a ranker is fitted to, from a dataset: features, labels, label text, and the names of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from longtail.errors import DataError
+from longtail.sparse import entry_keys, select_entries
+
+if TYPE_CHECKING:
+    from longtail.data import Dataset, TextVectorizer
+
+
+def without(Y: csr_array, pairs: np.ndarray | None) -> csr_array:
+    """Return `Y` without the entries at `pairs` of (row, label)."""
+    if pairs is None or not len(pairs):
+        return Y
+    ignored = pairs[:, 0].astype(np.int64) * Y.shape[1] + pairs[:, 1]
+    return select_entries(Y, ~np.isin(entry_keys(Y), ignored))
+
+
+def training_matrices(data: Dataset) -> tuple[csr_array, csr_array, csr_array | None]:
+    """Return what a ranker is fitted to: features, labels without the pairs to ignore, and label text or None."""
+    if data.X is None:
+        raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
+    return data.X, without(data.Y, data.ignore), label_text_features(data)
+
+
+def label_text_features(data: Dataset) -> csr_array | None:
+    """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
+    if data.Z is not None or data.vectorizer is None or not data.label_names:
+        return data.Z
+    return text_features(data.vectorizer, ["" if "://" in name else name for name in data.label_names])
+
+
+def text_features(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:
+    """Return the features of label texts; None if no text has a word of the vocabulary."""
+    Z = vectorizer.transform(texts)
+    return Z if Z.nnz else None
+
+
+def names_and_ids(data: Dataset) -> tuple[Sequence[str], Sequence[str] | None]:
+    """Return the name of each label, and its identifier if that is something else."""
+    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
+    return names, data.label_ids if data.label_ids != names else None

@@ -1,0 +1,125 @@
+"""How a tagger becomes a model folder, and a model folder a tagger.
+
+The folder holds the names and training points of labels, what the vectoriser has learnt, and the ranker as a part.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from longtail import registry, store
+from longtail.errors import ModelError, not_fitted
+from longtail.model_card import model_card
+from longtail.names import Names
+from longtail.params import Boolean, Constraint, Integer, OneOf, Params, optional
+from longtail.sparse import with_prefix, without_prefix
+from longtail.store.facts import Record, check_facts
+from longtail.store.invariants import REMEDY, Array, Rules, check_arrays, codes, counts, floats, packed_names
+
+if TYPE_CHECKING:
+    from longtail.data import TextVectorizer
+    from longtail.models.base import Ranker
+
+_VECTORIZER = Record({"n_features": Integer(1), "idf": Boolean(), "hashing": optional(Integer(1))})
+
+
+class StoredTagger(Params):
+    """Base of :class:`longtail.Tagger`: saving, and what is checked when a folder is loaded."""
+
+    ranker_: Ranker
+    vectorizer_: TextVectorizer | None
+    label_names_: Names
+    label_ids_: Names | None
+    label_counts_: np.ndarray
+    n_points_: int
+    notes_: dict[str, Any]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write everything to `folder`, whole or not at all. Read it back with :func:`longtail.load`.
+
+        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use.
+        """
+        self._check_fitted()
+        names, ids, vectorizer = self.label_names_, self.label_ids_, self.vectorizer_
+        meta: dict[str, Any] = {"n_points": self.n_points_, "n_labels": len(names), "notes": self.notes_}
+        arrays = {"label_counts": self.label_counts_, "names": names.blob, "names_offsets": names.offsets}
+        if ids is not None:
+            arrays |= {"ids": ids.blob, "ids_offsets": ids.offsets}
+        if vectorizer is not None:
+            meta["vectorizer"], learnt = vectorizer.to_arrays()
+            arrays |= with_prefix("vectorizer_", learnt)
+        with store.atomic_folder(folder) as fresh:
+            store.write(fresh, "tagger", meta | {"parts": ["ranker"]}, arrays)
+            (fresh / "ranker").mkdir()
+            self.ranker_._write(fresh / "ranker")
+            (fresh / "README.md").write_text(model_card(self), encoding="utf-8", errors="replace")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a saved tagger."""
+        model = registry.load(folder)
+        if not isinstance(model, cls):
+            raise ModelError(
+                f"{os.fspath(folder)}: holds a {type(model).__name__} alone, without a vectoriser or label names. "
+                "Read it with longtail.load."
+            )
+        return model
+
+    _facts: ClassVar[dict[str, Constraint]] = {
+        "n_points": Integer(0),
+        "n_labels": Integer(1),
+        "notes": Record(),
+        "parts": OneOf(["ranker"]),
+    }
+
+    @classmethod
+    def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
+        """Check all that a model folder holds, before any of it is used."""
+        meta, ranker = stored.meta, parts.get("ranker")
+        check_facts(cls._facts, meta, stored.folder)
+        if isinstance(ranker, StoredTagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
+            raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
+        rules = Rules({"label_counts": counts("L")}) | packed_names("names", "names_offsets", "L")
+        if "ids" in stored.arrays:
+            rules |= packed_names("ids", "ids_offsets", "L")
+        if meta.get("vectorizer") is not None:
+            check_facts({"vectorizer": _VECTORIZER}, meta, stored.folder)
+            settings = meta["vectorizer"]
+            if not settings["n_features"] == ranker.n_features_in_ == (settings["hashing"] or ranker.n_features_in_):
+                raise ModelError(f"{stored.folder}: vectoriser and ranker differ in their features. {REMEDY}")
+            vocabulary = {
+                "terms": codes("terms.bytes", "u1"),
+                "offsets": Array("i8", "terms+1", least=0),
+                "idf": floats("D" if settings["idf"] else "0", least=0),
+            }
+            rules |= Rules(vocabulary).prefixed("vectorizer_")
+        sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}
+        check_arrays(rules, stored.arrays, sizes, stored.folder)
+
+    def _check_loaded(self) -> None:
+        """Compare the settings that were loaded with their constraints."""
+        if self.vectorizer_ is not None:
+            self.vectorizer_.check_params()
+
+    @classmethod
+    def _read(cls, stored: store.Stored, parts: dict[str, Any]) -> Self:
+        meta, arrays = stored.meta, stored.arrays
+        tagger = cls(parts["ranker"])  # type: ignore[call-arg]
+        tagger.ranker_ = parts["ranker"]
+        tagger.vectorizer_ = None
+        if meta.get("vectorizer") is not None:
+            from longtail.data import TextVectorizer
+
+            learnt = without_prefix("vectorizer_", arrays)
+            tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], learnt)
+        tagger.label_names_ = Names(arrays["names"], arrays["names_offsets"])
+        tagger.label_ids_ = Names(arrays["ids"], arrays["ids_offsets"]) if "ids" in arrays else None
+        tagger.label_counts_, tagger.n_points_, tagger.notes_ = arrays["label_counts"], meta["n_points"], meta["notes"]
+        return tagger
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "ranker_"):
+            raise not_fitted("Tagger")
