@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from scipy.special import expit
 
 import longtail
+from longtail.combine.score_map import ScoreMap, in_the_same_order
 from longtail.errors import ModelError, SettingsError
 from longtail.metrics import calibration_error, decision_metrics, evaluate
 from longtail.models.base import Ranker
 from longtail.models.blend import Blend
-from longtail.models.calibrated import Calibrated, ScoreMap, in_the_same_order
+from longtail.models.calibrated import Calibrated
 from longtail.models.knn import KNN
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
@@ -95,8 +97,8 @@ def test_isotonic_agrees_with_the_shares_it_was_fitted_to() -> None:
     scores = np.repeat(np.array([0.1, 0.2, 0.4, 0.6], np.float32), 1000)
     correct = np.concatenate([np.arange(1000) < n for n in (100, 500, 400, 900)])
     found = ScoreMap.isotonic(scores, correct)
-    assert found(np.array([0.1, 0.6])) == pytest.approx([0.1, 0.9], abs=1e-6)
-    between = found(np.array([0.05, 0.2, 0.3, 0.4, 0.99]))
+    assert expit(found(np.array([0.1, 0.6]))) == pytest.approx([0.1, 0.9], abs=1e-6)
+    between = expit(found(np.array([0.05, 0.2, 0.3, 0.4, 0.99])))
     assert (np.diff(between) >= 0).all()
     assert between[2] == pytest.approx(0.45, abs=0.02)
 
