@@ -1,8 +1,9 @@
 """Partitioned search (inverted file): only the partitions nearest to a query are opened.
 
 The vectors of a partition are neighbours in memory as 8-bit codes, a quarter of the memory traffic of float32; the best
-of them by code are scored again exactly. Partitions come from k-means. How far a search goes is measured when the index
-is built, so that the requested recall is met: at most `n_probe` partitions are opened, and fewer where the centroid of
+of them by code are scored again exactly. Partitions come from k-means. Whether they are opened by the score of their
+mean or by its direction alone, and how far a search goes, is measured when the index is built, so that the requested
+recall is met: at most `n_probe` partitions are opened, and fewer where the centroid of
 the next one scores less than `reach` times the best vector so far. On vectors without structure nearly all partitions
 may be needed; the search is then a scan of the codes, a few times as fast as an exact one.
 
@@ -113,13 +114,17 @@ class IVFIndex(Index):
             made = train_partitions(self._held, n_partitions, np.random.default_rng(self.random_state), n_jobs)
         else:
             made = Partitioned(self._held, np.empty((0, self.width), np.float32), np.empty(0, np.int32))
-        self._lay_out(made.centroids, made.partition, n_jobs)
-        self._effort = self._go(wanted["n_probe"] or max(1, n_partitions), -math.inf)
-        if n and wanted["n_probe"] is None:
+        effort = max(1, n_partitions), -math.inf
+        if n:
             # Half of what may be missed is left to n_probe and half to reach; codes miss next to nothing.
             share, k = (1 + wanted["recall"]) / 2, int(wanted["recall_k"])
-            effort = needed_effort(made, queries, self.metric, k, share, self.random_state, n_jobs)
-            self._effort = self._go(*effort)
+            ways = [
+                (needed_effort(parts, queries, self.metric, k, share, self.random_state, n_jobs), parts)
+                for parts in (made, made.of_equal_length())
+            ]
+            effort, made = min(ways, key=lambda way: way[0][0])
+        self._lay_out(made.centroids, made.partition, n_jobs)
+        self._effort = self._go(*effort) if wanted["n_probe"] is None else self._go(wanted["n_probe"], -math.inf)
 
     def _lay_out(self, centroids: np.ndarray, partition: np.ndarray, n_jobs: int | None = None) -> None:
         """Bring the vectors of each partition together."""

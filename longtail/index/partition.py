@@ -17,7 +17,7 @@ from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
 _BLOCK = 4096
-_PER_PARTITION = 64  # training vectors per partition: more move centroids little
+_PER_PARTITION = 256  # training vectors per partition; with 64, up to a third more partitions must be opened
 _ROUNDS = 10
 _SAMPLE = 256  # queries
 
@@ -26,8 +26,17 @@ class Partitioned(NamedTuple):
     """Vectors and the partition of each."""
 
     vectors: Vectors
-    centroids: np.ndarray  # (partitions, d) means of their members
+    centroids: np.ndarray  # (partitions, d) means of their members, perhaps scaled; a search opens the best by score
     partition: np.ndarray  # (n,)
+
+    def of_equal_length(self) -> Partitioned:
+        """Scale all centroids to the length of the mean one, so that partitions are ranked by direction alone.
+
+        The mean of scattered members is short, although some member may score high.
+        """
+        lengths = np.sqrt(np.einsum("ij,ij->i", self.centroids, self.centroids))
+        scale = np.where(lengths > 0, lengths.mean() / np.where(lengths > 0, lengths, 1), 1)
+        return self._replace(centroids=(self.centroids * scale[:, None]).astype(np.float32))
 
 
 def nearest_centroids(
@@ -59,8 +68,12 @@ def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generat
     n = len(vectors.rows)
     rows = np.sort(rng.permutation(n)[: _PER_PARTITION * n_partitions])
     centroids = vectors.rows[rng.choice(rows, n_partitions, replace=False)]
+    before = None
     for _ in range(_ROUNDS):
         partition = nearest_centroids(vectors.rows, rows, centroids, n_jobs)
+        if before is not None and (partition == before).all():
+            break
+        before = partition
         centroids, counts = _means(vectors.rows, rows, partition, n_partitions)
         empty = np.flatnonzero(counts == 0)
         if len(empty):

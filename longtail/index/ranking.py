@@ -24,7 +24,7 @@ def top_k(scores: csr_array, k: int) -> csr_array:
     return csr_array((data, indices, indptr), shape=scores.shape)
 
 
-def vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) -> csr_array:
+def weighted_vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) -> csr_array:
     """Return the columns of Y with the most votes of the rows that were found.
 
     Parameters

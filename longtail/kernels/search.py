@@ -38,7 +38,7 @@ class Partitions(NamedTuple):
     """Vectors in partitions; the codes of a partition are neighbours in memory."""
 
     vectors: np.ndarray  # (n, d)
-    centroids: np.ndarray  # (partitions, d) means of their members
+    centroids: np.ndarray  # (partitions, d) by whose scores partitions are opened
     indptr: np.ndarray  # (partitions + 1,) members of a partition in `order`
     order: np.ndarray  # (n,) ids
     codes: np.ndarray  # (n, d) int8, in that order
