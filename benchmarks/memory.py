@@ -48,7 +48,7 @@ def measure(model: str, n: int, d: int, n_labels: int) -> None:
     longtail.make(MODELS[model]).fit(few[0], few[1], label_features=few[2]).predict(few[0])
     X, Y, Z = make_data(n, d, n_labels)
     ranker = longtail.make(MODELS[model])
-    before = memory.used() / 1e6
+    before = memory.used_bytes() / 1e6
     needed = ranker.memory_needed(X, Y, Z) / 1e6
     ranker.fit(X, Y, label_features=Z)
     peak = peak_memory_mb()

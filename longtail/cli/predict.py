@@ -67,7 +67,7 @@ def predict_labels(
     wanted = decisions.of(tagger)
     from longtail.cli import results
 
-    rows, skip, file = results.Rows(tagger), 0, None
+    rows, skip, file = results.ResultRows(tagger), 0, None
     if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
         made_from = {"model": str(folder.resolve()), "input": str(input), "k": wanted.limit}
         file = results.ResultFile(out_file, made_from | {"thresholds": [float(value) for value in wanted.values]})

@@ -54,7 +54,7 @@ class _Bars:
             "{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
         )
         self.shown = Progress(
-            described, BarColumn(_BAR_WIDTH), _times(), console=console.err, transient=True, expand=True
+            described, BarColumn(_BAR_WIDTH), _time_columns(), console=console.err, transient=True, expand=True
         )
         self.shown.add_task(message, total=None)
         self.open: list[tuple[str, Any]] = []
@@ -78,7 +78,7 @@ class _Bars:
         del self.open[keep:]
 
 
-def _times() -> Any:
+def _time_columns() -> Any:
     """Return the column with elapsed and remaining time."""
     from rich.progress import ProgressColumn, Task
     from rich.table import Column

@@ -25,7 +25,7 @@ _REMARK_SECONDS = 30.0  # between two remarks on progress where there is no term
 Scored = tuple["PointBlock", "csr_array"]
 
 
-class Rows:
+class ResultRows:
     """Turn scores into the objects, lines and cells of a result."""
 
     def __init__(self, tagger: Tagger) -> None:

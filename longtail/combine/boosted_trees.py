@@ -81,13 +81,13 @@ class BoostedTrees(FlatArrays):
     def best_size(self, pairs: np.ndarray, right: np.ndarray) -> int:
         """Return the number of trees with the lowest loss on pairs that were not trained on."""
         odds = np.full(len(right), self.bias[0])
-        losses = [_loss(odds, right)]
+        losses = [_log_loss(odds, right)]
         step = np.empty(len(right))
         for t in range(len(self.features)):
             one = ObliviousTrees(0.0, self.features[t : t + 1], self.edges[t : t + 1], self.values[t : t + 1])
             kernels.add_trees(pairs, one, 0, len(pairs), step)
             odds += step
-            losses.append(_loss(odds, right))
+            losses.append(_log_loss(odds, right))
         return int(np.argmin(losses))
 
     def log_odds(self, pairs: np.ndarray) -> np.ndarray:
@@ -116,5 +116,5 @@ def _bin_edges(column: np.ndarray, right: np.ndarray) -> np.ndarray:
     )
 
 
-def _loss(odds: np.ndarray, right: np.ndarray) -> float:
+def _log_loss(odds: np.ndarray, right: np.ndarray) -> float:
     return float(np.logaddexp(0.0, np.where(right, -odds, odds)).mean())

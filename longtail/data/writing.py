@@ -154,7 +154,7 @@ def _write_parts(folder: Path, dataset: Dataset, format: str, ending: str) -> No
         elif format == "table":
             pass  # identifiers and texts are in the table
         elif part.ids is not None or part.texts is not None:
-            _write_lines(folder / f"{short}_points.json{ending}", _names(part))
+            _write_lines(folder / f"{short}_points.json{ending}", _point_names(part))
         if part.ignore is not None:
             with write_bytes(folder / f"filter_labels_{long}.txt{ending}") as stream:
                 stream.write(b"".join(b"%d %d\n" % (row, label) for row, label in part.ignore.tolist()))
@@ -209,7 +209,7 @@ def _points(part: Dataset) -> Iterator[dict[str, Any]]:
         yield item
 
 
-def _names(part: Dataset) -> Iterator[dict[str, Any]]:
+def _point_names(part: Dataset) -> Iterator[dict[str, Any]]:
     for i in range(part.n_points):
         item = {} if part.ids is None else {"uid": part.ids[i]}
         yield item | ({} if part.texts is None else {"text": part.texts[i]})

@@ -36,7 +36,7 @@ def parse_size(text: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def used() -> int:
+def used_bytes() -> int:
     """Return the bytes that this process holds in memory now."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -48,7 +48,7 @@ def used() -> int:
 
 def available() -> int | None:
     """Return the bytes that this process can allocate within its limit and without swapping; None if unknown."""
-    limit = None if _limit is None else max(0, _limit - used())
+    limit = None if _limit is None else max(0, _limit - used_bytes())
     known = [n_bytes for n_bytes in (_machine(), _group(), limit) if n_bytes is not None]
     return min(known) if known else None
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 from longtail.kernels.oblivious_trees import ObliviousTrees, add_trees
+from longtail.kernels.topk import TopLabels as TopLabels
 from longtail.kernels.topk import top_k_pairs
 
 FLOOR = np.float32(-12.0)  # log odds of a label that a member does not list, and the least that it may give
@@ -46,14 +47,6 @@ class Weights(NamedTuple):
     unseen: np.ndarray  # (features,) weights for labels that have text only
     share: float  # of the boosted trees in the log odds of a label with training points
     trees: ObliviousTrees
-
-
-class TopLabels(NamedTuple):
-    """Where the k best labels of each row go."""
-
-    labels: np.ndarray  # (N, k) int32
-    scores: np.ndarray  # (N, k) float32
-    counts: np.ndarray  # (N,) int32
 
 
 @njit(cache=True, nogil=True)

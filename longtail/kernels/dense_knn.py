@@ -49,14 +49,6 @@ class VoteRule(NamedTuple):
     label_weight: np.float32
 
 
-class TopLabels(NamedTuple):
-    """Results: the best labels of each row, their scores, and how many there are."""
-
-    labels: np.ndarray  # (rows, k) int32
-    scores: np.ndarray  # (rows, k) float32
-    counts: np.ndarray  # (rows,) int64
-
-
 @njit(cache=True, nogil=True, fastmath=True)
 def embed_rows(x, layers, column, first, last, out):
     """Set out[i, column:column + l] to length * unit(act(x W1 + b1) W2 + b2), for rows first..last.

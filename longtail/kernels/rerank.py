@@ -103,14 +103,6 @@ class RankingRule(NamedTuple):
     learnt: bool  # by the network's probabilities, or by the base's scores
 
 
-class Reranked(NamedTuple):
-    """Results: the best labels of each row, their scores, and how many there are."""
-
-    labels: np.ndarray  # (rows, k) int32
-    scores: np.ndarray  # (rows, k) float32
-    counts: np.ndarray  # (rows,) int64
-
-
 @njit(cache=True, nogil=True)
 def _sigmoid(y):
     y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # exp stays finite, as fast maths supposes
@@ -342,7 +334,7 @@ def population_loss(y, right, points, used, scale, learning, g):
 
 
 @njit(cache=True, nogil=True, no_cpython_wrapper=False)
-def _draw(right, n_irrelevant, place, used, state):
+def _draw_used(right, n_irrelevant, place, used, state):
     """Use relevant candidates and n_irrelevant others; return how many others each stands for, and the state."""
     others = 0
     for i in range(right.shape[0]):
@@ -402,7 +394,7 @@ def learn(rows, candidates, net, state, learning, seed):
             continue
         own = labels[lo:hi]
         forward(own, scores[lo:hi], points[lo:hi], text[lo:hi], net, work)
-        scale, random = _draw(right[lo:hi], learning.n_irrelevant, place, used, random)
+        scale, random = _draw_used(right[lo:hi], learning.n_irrelevant, place, used, random)
         last = work.y[n_blocks, :n]
         if learning.loss == LOGISTIC:
             for i in range(n):
@@ -422,7 +414,7 @@ def rerank(candidates, net, points, rule, first, last, top):
     counts in each position.
 
     candidates : CandidateLists; net : RerankNet; points : (L,) training points per label; rule : RankingRule;
-    top : Reranked, filled.
+    top : TopLabels, filled.
     """
     ptr, labels, scores, text = candidates
     k, m = top.labels.shape[1], rule.n_candidates

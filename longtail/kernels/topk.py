@@ -7,6 +7,8 @@ nothing is allocated, and a score that is too low costs one comparison. Scores m
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from longtail.kernels.compiling import njit
@@ -14,6 +16,19 @@ from longtail.kernels.compiling import njit
 # Scores compared with the threshold at once, in a loop without an exit, which LLVM vectorises.
 _BLOCK = 128
 ABOVE_ZERO, _BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
+
+
+class TopLabels(NamedTuple):
+    """The best labels of each row, their scores, and how many there are; kernels fill it."""
+
+    labels: np.ndarray  # (rows, k) int32
+    scores: np.ndarray  # (rows, k) float32
+    counts: np.ndarray  # (rows,) int64
+
+    @classmethod
+    def empty(cls, n_rows: int, k: int) -> TopLabels:
+        """Return room for the k best labels of some rows."""
+        return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32), np.zeros(n_rows, np.int64))
 
 
 @njit(cache=True, nogil=True)

@@ -98,7 +98,7 @@ class Tally:
 def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None = None) -> Judged:
     """Check truth, scores and pairs to ignore, and return them in the form that the kernels take."""
     truth = truth_matrix(Y_true, "Y_true")
-    predicted = csr(scores, "scores")
+    predicted = as_csr(scores, "scores")
     if truth.shape != predicted.shape:
         raise DataError(
             f"Y_true is {_size(truth)} and scores {_size(predicted)}, points x labels",
@@ -118,7 +118,7 @@ def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None =
 
 def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
     """Return a label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if needed."""
-    matrix = csr(Y, name)
+    matrix = as_csr(Y, name)
     _refuse_nan(matrix, name)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -153,7 +153,7 @@ def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
     return weights
 
 
-def csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
+def as_csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
     """Return any sparse matrix as a sound CSR one."""
     loose: Any = matrix  # scipy's type stubs, where installed, give the base classes no shape
     if not sparse.issparse(matrix) or loose.ndim != 2:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from longtail.errors import DataError, SettingsError
-from longtail.metrics._inputs import Judged, SparseMatrix, check_ks, check_weights, csr, judge
+from longtail.metrics._inputs import Judged, SparseMatrix, as_csr, check_ks, check_weights, judge
 from longtail.metrics.accuracy import measure
 from longtail.metrics.propensity import weights_from
 
@@ -132,7 +132,7 @@ def to_unit(scores: SparseMatrix) -> sparse.csr_array:
     Each score is mapped on its own, so that it does not depend on the other scores of the point, and in double
     precision, which keeps the order of margins up to about 36. Probabilities need no mapping.
     """
-    margins = csr(scores, "scores")
+    margins = as_csr(scores, "scores")
     odds = np.exp(-np.abs(margins.data.astype(np.float64)))  # never overflows
     unit = np.where(margins.data >= 0, 1.0, odds) / (1.0 + odds)
     return sparse.csr_array((unit, margins.indices, margins.indptr), shape=margins.shape)

@@ -60,7 +60,7 @@ def estimate(ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None = N
     """
     rows = np.random.default_rng(0).permutation(labelled_rows(Y))
     n = len(rows)
-    needed = memory.used() + ranker.memory_needed(X, Y, Z)
+    needed = memory.used_bytes() + ranker.memory_needed(X, Y, Z)
     larger = min(n, _MOST, max(_LEAST, n // _LARGER))
     smaller = max(1, min(larger, max(_TINY, larger // _SMALLER)))
     _fit_sample(ranker, X, Y, Z, rows[:_TINY])  # so that kernels are compiled

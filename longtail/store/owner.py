@@ -42,13 +42,13 @@ def start_time(pid: int) -> int | None:
 
 
 @lru_cache(maxsize=4)  # by process number: a fork has another one
-def _signature(pid: int) -> str:
+def _start_signature(pid: int) -> str:
     return f"{pid}-{start_time(pid) or 0}"
 
 
 def signature() -> str:
     """Return number and start time of this process, as they stand in names of files."""
-    return _signature(os.getpid())
+    return _start_signature(os.getpid())
 
 
 def is_alive(pid: int, start: int) -> bool:

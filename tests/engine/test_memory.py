@@ -64,7 +64,7 @@ def test_a_limit_is_compared_with_what_the_process_holds() -> None:
         assert memory.available() == 0
         with pytest.raises(SettingsError, match=r"within the limit of.*n_jobs"):
             DiSMEC().fit(X, Y)
-        memory.set_limit(memory.used() + 2**30)
+        memory.set_limit(memory.used_bytes() + 2**30)
         assert 2**29 < (memory.available() or 0) <= 2**30
     finally:
         memory.set_limit(None)

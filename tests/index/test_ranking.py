@@ -31,10 +31,10 @@ def test_votes_are_weighted_shares(held: int, monkeypatch: pytest.MonkeyPatch) -
         some = ids[row] >= 0
         if some.any():
             expected[row] = weights[row, some] @ Y[ids[row, some]] / weights[row, some].sum()
-    votes = ranking.vote(ids, weights, csr_array(Y), 7)
+    votes = ranking.weighted_vote(ids, weights, csr_array(Y), 7)
     assert votes.shape == (5, 7)
     np.testing.assert_allclose(votes.toarray(), expected, rtol=1e-5, atol=1e-7)
-    few = ranking.vote(ids, weights, csr_array(Y), 2)
+    few = ranking.weighted_vote(ids, weights, csr_array(Y), 2)
     assert np.diff(few.indptr).max() == 2
     for row in range(5):
         entries = slice(few.indptr[row], few.indptr[row + 1])
@@ -43,4 +43,4 @@ def test_votes_are_weighted_shares(held: int, monkeypatch: pytest.MonkeyPatch) -
 
 def test_votes_of_no_queries() -> None:
     none = np.empty((0, 3))
-    assert ranking.vote(none.astype(np.int32), none, csr_array(np.eye(4, dtype=np.float32)), 2).shape == (0, 4)
+    assert ranking.weighted_vote(none.astype(np.int32), none, csr_array(np.eye(4, dtype=np.float32)), 2).shape == (0, 4)

@@ -8,6 +8,7 @@ from scipy.sparse import csr_array, random_array
 
 from longtail.kernels import dense_knn as kernels
 from longtail.kernels.encode import SparseRows
+from longtail.kernels.topk import TopLabels
 
 
 @pytest.mark.parametrize("relu", [True, False])
@@ -52,7 +53,7 @@ def test_vote(sharpness: float, n_used: int, label_weight: float) -> None:
     labels, scores, counts = np.zeros((6, 4), np.int32), np.zeros((6, 4), np.float32), np.zeros(6, np.int64)
     voters = kernels.LabelledPoints(Y.indptr, Y.indices, vectors)
     rule = kernels.VoteRule(n_used, np.float32(sharpness), np.float32(label_weight))
-    top = kernels.TopLabels(labels, scores, counts)
+    top = TopLabels(labels, scores, counts)
     kernels.vote_nearest(kernels.Nearest(ids, nearness), points, voters, rule, 0, 6, top)
     dense = Y.toarray()
     for i in range(6):

@@ -10,6 +10,7 @@ from scipy.sparse import csr_array, random_array
 
 from longtail.kernels import rerank as kernels
 from longtail.kernels.encode import SparseRows
+from longtail.kernels.topk import TopLabels
 
 L, N = 9, 6
 TRUST = 2.0
@@ -147,13 +148,13 @@ def test_some_irrelevant_candidates_stand_for_all() -> None:
     state, counts = np.uint64(7), np.zeros(6)
     used, place = np.empty(6, np.bool_), np.empty(6, np.int64)
     for _ in range(400):
-        scale, state = kernels._draw(right, 2, place, used, state)
+        scale, state = kernels._draw_used(right, 2, place, used, state)
         assert scale == 2
         assert used[right].all()
         assert used.sum() == 4
         counts += used
     assert counts[~right].min() > 150  # 200 expected
-    scale, _ = kernels._draw(right, -1, place, used, state)
+    scale, _ = kernels._draw_used(right, -1, place, used, state)
     assert scale == 1
     assert used.all()
 
@@ -176,7 +177,7 @@ def test_ranking_anew_keeps_the_best_and_lets_the_rest_follow() -> None:
             array.flags.writeable = False
         candidates = kernels.CandidateLists(ptr, labels, scores, np.empty(0, np.float32))
         rule = kernels.RankingRule(worth, zero, one, m, learnt)
-        kernels.rerank(candidates, as_net(net), points, rule, 0, 3, kernels.Reranked(*out))
+        kernels.rerank(candidates, as_net(net), points, rule, 0, 3, TopLabels(*out))
         return out
 
     found, values, counts = run(False, 6, 3)

@@ -19,6 +19,7 @@ from longtail.index import Index, array_rules, from_arrays
 from longtail.kernels import dense_knn as kernels
 from longtail.kernels import pool
 from longtail.kernels.encode import SparseRows
+from longtail.kernels.topk import TopLabels
 from longtail.params import NOT_NEGATIVE, Constraint, Integer
 from longtail.sparse import (
     Arrays,
@@ -131,10 +132,10 @@ class VotingPoints:
 
     def _count(
         self, vote: Vote, points: np.ndarray, x: SparseRows, near: kernels.Nearest, k: int, n_jobs: int | None
-    ) -> kernels.TopLabels:
+    ) -> TopLabels:
         n = len(points)
         near = kernels.Nearest(*(np.array(part[:, : vote.n_searched]) for part in near))
-        top = kernels.TopLabels(np.zeros((n, k), np.int32), np.zeros((n, k), np.float32), np.zeros(n, np.int64))
+        top = TopLabels.empty(n, k)
         x, points = SparseRows(*map(frozen, x)), frozen(points)
         voters = kernels.LabelledPoints(*map(frozen, (self.labels.indptr, self.labels.indices, self.vectors)))
         rule = kernels.VoteRule(vote.n_neighbors, np.float32(vote.sharpness), np.float32(vote.label_weight))

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 
 from longtail.errors import ModelError
 from longtail.index import Index, array_rules, from_arrays
-from longtail.index.ranking import as_matrix, top_k, vote
+from longtail.index.ranking import as_matrix, top_k, weighted_vote
 from longtail.kernels.encode import SparseRows
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.params import NOT_NEGATIVE, SHARE, Integer, Number, OneOf
@@ -109,10 +109,10 @@ class LabelScorer:
         ids, cosines = (part[:, : scoring.n_neighbors] for part in near)
         weights = np.exp(np.float32(scoring.sharpness) * (cosines - 1))
         if scoring.how == "knn":
-            return vote(ids, weights, self.votes, k)
+            return weighted_vote(ids, weights, self.votes, k)
         share = np.float32(scoring.share)
         by_cosine = self._by_cosine(h, min(n_labels, max(k, _FROM_COSINE)), n_jobs)
-        return top_k(csr_array(share * by_cosine + (1 - share) * vote(ids, weights, self.votes, n_labels)), k)
+        return top_k(csr_array(share * by_cosine + (1 - share) * weighted_vote(ids, weights, self.votes, n_labels)), k)
 
     def _by_cosine(self, h: np.ndarray, k: int, n_jobs: int | None) -> csr_array:
         ids, cosines = self.labels.search(h, min(k, len(self.labels)), n_jobs=n_jobs)

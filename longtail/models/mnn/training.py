@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.index import Index, make_index
-from longtail.index.ranking import vote
+from longtail.index.ranking import weighted_vote
 from longtail.metrics import evaluate
 from longtail.models.mnn.network import MatchingNetwork, draw_negatives, set_numbers
 from longtail.models.mnn.scoring import LabelScorer, Scoring, encode_features
@@ -94,7 +94,7 @@ class MatchingLearner(MeasuredLearner):
         ids, cosines = index.search(self._encoded(X), min(usual.n_neighbors + 1, len(index)), n_jobs=self.n_jobs)
         if own is not None:
             ids = np.where(ids == own[:, None], -1, ids)
-        scores = vote(ids, np.exp(np.float32(usual.sharpness) * (cosines - 1)), labels, 5)
+        scores = weighted_vote(ids, np.exp(np.float32(usual.sharpness) * (cosines - 1)), labels, 5)
         return evaluate(Y, scores, train_Y=self.Y, ks=(1, 5))
 
     def _encoded(self, X: csr_array) -> np.ndarray:

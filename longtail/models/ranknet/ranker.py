@@ -25,7 +25,8 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.errors import SettingsError
 from longtail.kernels.encode import SparseRows
-from longtail.kernels.rerank import CandidateLists, RankingRule, Reranked
+from longtail.kernels.rerank import CandidateLists, RankingRule
+from longtail.kernels.topk import TopLabels
 from longtail.models.base import Ranker
 from longtail.models.presets import PresetRanker
 from longtail.models.ranknet.presets import RANKNET_ADVANCED, RANKNET_PRESETS
@@ -252,7 +253,7 @@ class RankNet(PresetRanker, Wrapper):
         count = top.counts[0]
         return top.labels[0, :count], top.scores[0, :count]
 
-    def _ranked(self, candidates: CandidateLists, x: SparseRows, k: int) -> Reranked:
+    def _ranked(self, candidates: CandidateLists, x: SparseRows, k: int) -> TopLabels:
         """Return the k best candidates of the points x."""
         if self.text_ is not None:
             candidates = with_similarity(candidates, x, self.text_, self.n_jobs)

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 from longtail.kernels import pool
 from longtail.kernels import rerank as kernels
 from longtail.kernels.encode import SparseRows
-from longtail.kernels.rerank import CandidateLists, RankingRule, Reranked, RerankNet
+from longtail.kernels.rerank import CandidateLists, RankingRule, RerankNet
+from longtail.kernels.topk import TopLabels
 from longtail.sparse import Arrays, frozen
 from longtail.store.invariants import Relation, Rules, Sizes, floats, indices, pointers
 
@@ -67,10 +68,10 @@ class Reranker:
 
     def rank(
         self, candidates: CandidateLists, points: np.ndarray, rule: RankingRule, k: int, n_jobs: int | None
-    ) -> Reranked:
+    ) -> TopLabels:
         """Return the k best candidates of each point; `points` (L,) are the training points per label."""
         n = len(candidates.ptr) - 1
-        top = Reranked(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int64))
+        top = TopLabels.empty(n, k)
         pool.spread(lambda block: kernels.rerank(candidates, self.net, points, rule, *block, top), n, n_jobs)
         return top
 
