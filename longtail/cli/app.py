@@ -16,6 +16,7 @@ from longtail.cli.demo import run_demo
 from longtail.cli.evaluate import evaluate_model
 from longtail.cli.explain import explain_labels
 from longtail.cli.inspect import inspect_model
+from longtail.cli.labels import change_labels
 from longtail.cli.learn import learn_corrections
 from longtail.cli.optimize import optimize_threshold
 from longtail.cli.options import expanded
@@ -46,6 +47,7 @@ _VERBS: dict[str, Callable[..., None]] = {
     "sign": sign_model,
     "verify": verify_model,
     "convert": convert_data,
+    "labels": change_labels,
     "learn": learn_corrections,
     "serve": serve_models,
     "warm": warm_kernels,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,11 +125,11 @@ def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path)
 def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
     """Return the data with its labels in the model's order: a table numbers labels in the order of its rows."""
     names = list(tagger.label_ids_ or tagger.label_names_)
-    if tagger.label_counts_ is None or part.label_ids is None or part.label_ids == names:
-        return part
-    if tagger.label_ids_ is not None and not set(names) & set(part.label_ids):
-        names = list(tagger.label_names_)  # the data gives names where the model was trained with identifiers
-    return part.with_labels(names)
+    if tagger.label_counts_ is not None and part.label_ids is not None and part.label_ids != names:
+        if tagger.label_ids_ is not None and not set(names) & set(part.label_ids):
+            names = list(tagger.label_names_)  # the data gives names where the model was trained with identifiers
+        part = part.with_labels(names)
+    return replace(part, Y=tagger.current_labels(part.Y))
 
 
 def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOptions, *, json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -122,7 +122,7 @@ def _in_model_order(part: Dataset, tagger: Tagger, name: str) -> Dataset:
         raise DataError(
             f"no label of {name} is known to the models", remedy="Give the kind of data that they were trained on"
         )
-    return part
+    return replace(part, Y=tagger.current_labels(part.Y))
 
 
 def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensities: PropensityOptions) -> ReportData:

@@ -12,7 +12,19 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.likeness import write_likeness
 from longtail.kernels.pool import spread
 from longtail.linear.tree import mean_label_vectors
-from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, frozen_csr, label_counts, resized, unit_rows
+from longtail.sparse import (
+    Arrays,
+    csr_arrays,
+    csr_from_arrays,
+    entry_rows,
+    frozen_csr,
+    label_counts,
+    labelled_rows,
+    resized,
+    select_entries,
+    select_labels,
+    unit_rows,
+)
 
 _WIDTH = 64  # strongest features kept of the mean of a label's points; 256 were no better on held-out points
 
@@ -65,6 +77,18 @@ class LabelProfile:
             self.text = frozen_csr(csr_array(vstack([self.text, unit_rows(Z)], format="csr")))
         if self.centroids is not None:
             self.centroids = frozen_csr(resized(self.centroids, self.centroids.shape[0] + Z.shape[0]))
+
+    def update(self, X: csr_array, Y: csr_array, labels: np.ndarray, n_jobs: int | None) -> None:
+        """Compute the centroids of some labels again, from all points (N, D) and their labels (N, L)."""
+        if self.centroids is None:
+            return
+        chosen = np.zeros(Y.shape[1], np.bool_)
+        chosen[labels] = True
+        theirs = select_labels(Y, chosen)
+        rows = labelled_rows(theirs)
+        fresh = mean_label_vectors(X[rows], theirs[rows], _WIDTH, n_jobs)
+        kept = select_entries(self.centroids, ~chosen[entry_rows(self.centroids)])
+        self.centroids = frozen_csr(csr_array(kept + fresh))
 
     # Storing -----------------------------------------------------------------------------------------------------
 

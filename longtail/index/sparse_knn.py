@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, csr_array, vstack
 from longtail.kernels import sparse_knn as kernels
 from longtail.kernels.pool import spread
 from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
-from longtail.sparse import frozen
+from longtail.sparse import frozen, resized
 from longtail.store.invariants import Rules, cosines, indices, pointers
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
@@ -57,10 +57,8 @@ class SparseKNN:
         ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, TERMS)
         points = csr_array((val, idx, ptr), shape=X.shape)
         if before is not None:
-            shape = (len(before.label_ptr) - 1, X.shape[1])
-            points = vstack([csr_array(csc_array((before.values, before.rows, before.ptr), shape=shape)), points])
-            ones = np.ones(len(before.labels), np.float32)
-            Y = csr_array(vstack([csr_array((ones, before.labels, before.label_ptr), shape=(shape[0], Y.shape[1])), Y]))
+            old, labels = before.matrices(X.shape[1])
+            points, Y = vstack([old, points]), csr_array(vstack([resized(labels, n_columns=Y.shape[1]), Y]))
         by_feature = csc_array(points)
         by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
         return cls(
@@ -71,6 +69,13 @@ class SparseKNN:
             Y.indices.astype(np.int32),
             Y.shape[1],
         )
+
+    def matrices(self, n_features: int) -> tuple[csr_array, csr_array]:
+        """Return the heaviest features of the stored points, (N, D), and their labels, (N, L)."""
+        n = len(self.label_ptr) - 1
+        points = csr_array(csc_array((self.values, self.rows, self.ptr), shape=(n, n_features)))
+        ones = np.ones(len(self.labels), np.float32)
+        return points, csr_array((ones, self.labels, self.label_ptr), shape=(n, self.n_labels))
 
     def __getstate__(self) -> dict[str, Any]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}

@@ -78,7 +78,8 @@ class Ranker(StoredRanker):
             The ranker itself.
         """
         self._check_params_if_changed(always=True)
-        self.__dict__.pop("_drawn_seed", None)
+        for name in ("_drawn_seed", "label_map_"):
+            self.__dict__.pop(name, None)
         names, ranker = feature_names(X), type(self).__name__
         X = check_features(X)
         if 0 in X.shape:
@@ -146,6 +147,11 @@ class Ranker(StoredRanker):
             self._drawn_seed = seed_of(getattr(self, "random_state", None))
         return self._drawn_seed
 
+    @property
+    def can_learn(self) -> bool:
+        """Whether ``partial_fit`` can add points."""
+        return hasattr(self, "partial_fit")
+
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy whose data-dependent choices are settled on this data.
 
@@ -184,8 +190,10 @@ class Ranker(StoredRanker):
         """
         self._check_fitted()
         self._check_params_if_changed()
-        X = self._check_X(X)
-        return self._predict(X, min(check_k(k), self.n_labels_))
+        X, k = self._check_X(X), min(check_k(k), self.n_labels_)
+        if self.label_map_ is not None:
+            return self.label_map_.predict(self._predict, X, k, self.n_labels_)
+        return self._predict(X, k)
 
     def predict_proba(self, X: Any, k: int = MOST_DECIDED) -> csr_array:
         """Return the probability of the best labels of each point, as a sparse matrix: the scores of :meth:`predict`.
@@ -263,6 +271,9 @@ class Ranker(StoredRanker):
         self._check_fitted()
         self._check_params_if_changed()
         indices, values = check_point(indices, values, self.n_features_in_)
+        if self.label_map_ is not None:
+            found = self.predict(csr_array((values, indices, [0, len(indices)]), shape=(1, self.n_features_in_)), k)
+            return found.indices, found.data
         best = self._rank(indices, values, min(check_k(k), self.n_labels_))
         assert best is not None, "check_point leaves nothing to refuse"
         return best
@@ -282,7 +293,7 @@ class Ranker(StoredRanker):
         self._check_fitted()
         X = self._check_X(X)
         Y = check_labels(y, X.shape[0], self.n_labels_, ranker=type(self).__name__)
-        return evaluate(Y, self._predict(X, 1), ks=(1,))["P@1"] / 100
+        return evaluate(Y, self.predict(X, 1), ks=(1,))["P@1"] / 100
 
     # What an algorithm defines -----------------------------------------------------------------------------------
 
@@ -311,6 +322,10 @@ class Ranker(StoredRanker):
             return CandidateList.of_one(*found)
         X = csr_array((points.val, points.idx, points.ptr), shape=(len(points.ptr) - 1, self.n_features_in_))
         return CandidateList.of_scores(self._predict(X, min(k, self.n_labels_)))
+
+    def _scores_text(self) -> bool:
+        """Return whether ``add_labels`` can take labels by their text."""
+        return hasattr(self, "add_labels")
 
     def _pair_scorer(self) -> PairScorer | None:
         """Return what scores any pair of point and label exactly, where the ranker has such a thing."""

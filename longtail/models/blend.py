@@ -43,6 +43,7 @@ from longtail.store.invariants import REMEDY, Rules
 if TYPE_CHECKING:
     from longtail.combine.combiner import Combiner
     from longtail.models.budget import Budget
+    from longtail.models.knn import KNN
 
 _log = logging.getLogger("longtail.models")
 
@@ -332,19 +333,24 @@ class Blend(Ranker):
             Text of the new labels, in the feature space of the points.
         """
         self._check_fitted()
-        able = [member for member in self.members_ if hasattr(member, "add_labels")]
-        if not able:
+        if not any(member._scores_text() for member in self.members_):
             raise ModelError(
                 "No member of this blend can score a label by its text. Fit it with label_features, and with a member "
                 "that uses them, such as decaf or textmatch."
             )
-        Z = check_features(label_features, self.n_features_in_, "label_features")
+        self._append_labels(check_features(label_features, self.n_features_in_, "label_features"))
+        return self
+
+    def _append_labels(self, Z: csr_array) -> None:
+        """Make room for labels without points, whose text may be empty."""
+        more, predictor = Z.shape[0], self.predictor_
+        n_labels = self.n_labels_ + more
         for member in self.members_:
-            if member in able:
+            if member._scores_text():
                 member.add_labels(Z)  # type: ignore[attr-defined]
-            member.n_labels_ = self.n_labels_ + Z.shape[0]
-        more = Z.shape[0]
-        predictor = self.predictor_
+            elif _is_network(member):
+                self._scorer(member).labels.widen(n_labels)
+            member.n_labels_ = n_labels
         predictor.profile.append(Z)
         self.predictor_ = replace(
             predictor,
@@ -352,8 +358,47 @@ class Blend(Ranker):
             frequency=np.concatenate([predictor.frequency, np.zeros(more, np.float32)]),
             unseen=np.concatenate([predictor.unseen, np.ones(more, bool)]),
         )
-        self.n_labels_ += more
+        self.n_labels_ = n_labels
+
+    def partial_fit(self, X: Any, Y: Any) -> Self:
+        """Add points: nearest-neighbour members vote with them at once, and label frequencies and centroids follow.
+
+        The other members and the combiner stay as they are until the next ``fit``.
+
+        Parameters
+        ----------
+        X : sparse or dense matrix, (N, D)
+            New points, with the features of the first ones.
+        Y : sparse or dense matrix, (N, L')
+            Their labels. Columns beyond those known are new labels; there may be none, but never fewer.
+        """
+        if not hasattr(self, "n_labels_"):
+            return self.fit(X, Y)
+        X, Y = self._check_further_points(X, Y)
+        voters = self._voters()
+        if not voters:
+            raise ModelError("No member of this blend takes further points. Train a blend with knn among its members.")
+        if Y.shape[1] > self.n_labels_:
+            self._append_labels(csr_array((Y.shape[1] - self.n_labels_, self.n_features_in_), dtype=np.float32))
+        for member in voters:
+            member.partial_fit(X, Y)
+        points, labels = voters[0].points_.matrices(self.n_features_in_)
+        self.predictor_.profile.update(points, labels, np.unique(Y.indices), self.n_jobs)
+        self.predictor_ = replace(
+            self.predictor_, frequency=frequencies(labels), unseen=self.predictor_.unseen & (label_counts(Y) == 0)
+        )
         return self
+
+    @property
+    def can_learn(self) -> bool:
+        """Whether :meth:`partial_fit` can add points: some member must be ``knn``."""
+        return not hasattr(self, "n_labels_") or bool(self._voters())
+
+    def _voters(self) -> list[KNN]:
+        """Members that take further points as they are."""
+        from longtail.models.knn import KNN
+
+        return [member for member in self.members_ if isinstance(member, KNN)]
 
     # Prediction --------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from longtail import store
 from longtail.errors import ModelError, not_fitted
+from longtail.models.label_map import LabelMap
 from longtail.params import Constraint, Integer, Params, plain
 from longtail.sparse import Arrays
 from longtail.store.facts import ListOf, Record, Text, check_facts
@@ -37,6 +38,7 @@ class StoredRanker(Params):
     n_features_in_: int
     feature_names_in_: np.ndarray
     n_labels_: int
+    label_map_: LabelMap | None = None  # labels that were merged or retired after the fit
     _facts: ClassVar[Mapping[str, Constraint]] = {}  # what the facts of `_state` must be when a model is loaded
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -47,6 +49,8 @@ class StoredRanker(Params):
 
     def _write(self, folder: Path) -> None:
         facts, arrays, parts = self._state()
+        if self.label_map_ is not None:
+            arrays = arrays | self.label_map_.arrays()
         params = {
             name: plain(value)
             for name, value in self.get_params(deep=False).items()
@@ -81,7 +85,8 @@ class StoredRanker(Params):
                     f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
                     f"not {expected[0]} and {expected[1]}. {REMEDY}"
                 )
-        check_arrays(cls._array_rules(stored, parts), stored.arrays, {"D": n_features, "L": n_labels}, stored.folder)
+        rules = cls._array_rules(stored, parts) | LabelMap.array_rules(stored.arrays)
+        check_arrays(rules, stored.arrays, {"D": n_features, "L": n_labels}, stored.folder)
 
     @classmethod
     def _labels_of_part(cls, name: str, stored: store.Stored) -> int:
@@ -104,7 +109,8 @@ class StoredRanker(Params):
         """Become what was stored, but for the parameters."""
         self.n_features_in_, self.n_labels_ = stored.meta["n_features"], stored.meta["n_labels"]
         self._keep_feature_names(stored.meta.get("feature_names"))
-        self._restore(stored.meta, stored.arrays, parts)
+        self.label_map_, arrays = LabelMap.taken_from(stored.arrays)
+        self._restore(stored.meta, arrays, parts)
 
     def _take_over(self, folder: Path) -> None:
         """Become what `_write` wrote to a folder, but for the parameters."""

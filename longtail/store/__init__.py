@@ -7,7 +7,7 @@ is declared by each class (:mod:`longtail.store.invariants`) and checked before 
 
 from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
 from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, write
-from longtail.store.owner import remove_leftovers, remove_leftovers_in
+from longtail.store.owner import held, remove_leftovers, remove_leftovers_in
 from longtail.store.replace import CHECKPOINT, check_checkpoint, check_replaceable, remove_checkpoint
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "beside",
     "check_checkpoint",
     "check_replaceable",
+    "held",
     "is_plain_name",
     "read",
     "read_document",

@@ -25,8 +25,8 @@ from longtail.names import LabelNumbers, Names, check_known_labels, find_label
 from longtail.notebook import notebook_html
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
+from longtail.tagger.label_editing import EditableTagger
 from longtail.tagger.matrices import names_and_ids, text_features, training_matrices
-from longtail.tagger.stored_tagger import StoredTagger
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 Suggestion = tuple[str, float]
 
 
-class Tagger(StoredTagger):
+class Tagger(EditableTagger):
     """Suggest labels for texts.
 
     It follows scikit-learn's conventions for estimators: ``clone``, ``GridSearchCV`` and pipelines accept it.
@@ -227,36 +227,6 @@ class Tagger(StoredTagger):
         tagger = cls(ranker)._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)
         return tagger._note_data(data.X, data.Y, data.name)
 
-    def add_labels(self, names: Sequence[str], texts: Sequence[str] | None = None) -> Self:
-        """Add labels without training, if the model can score a label by its text alone.
-
-        Parameters
-        ----------
-        names : list of str
-            Names of the new labels.
-        texts : list of str, optional
-            A text per label; its name by default.
-        """
-        ranker: Any = self._fitted().ranker_
-        if not hasattr(ranker, "add_labels"):
-            raise ModelError(
-                f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as decaf."
-            )
-        names = text_list(names)
-        described = names if texts is None else text_list(texts)
-        if len(described) != len(names):
-            raise DataError(f"{len(names)} names but {len(described)} texts", remedy="Give a text for each name")
-        known = set(self.label_names_)
-        for name in names:
-            if name in known:
-                raise DataError(f"the label {name!r} is there already", remedy="Give only new labels, each once")
-            known.add(name)
-        ranker.add_labels(self.features(described))
-        self.label_names_ = Names.of([*self.label_names_, *names])
-        self.label_ids_ = None if self.label_ids_ is None else Names.of([*self.label_ids_, *names])
-        self.label_counts_ = np.concatenate([self.label_counts_, np.zeros(len(names), np.int32)])
-        return self
-
     def _ranker(self) -> Ranker:
         if isinstance(self.model, str):
             return registry.make(self.model, self.settings)
@@ -396,7 +366,7 @@ class Tagger(StoredTagger):
         X = self.features(texts)
         names = LabelNumbers(list(self.label_names_))
         names.open = True
-        Y = names.matrix(label_lists(labels), X.shape[0])
+        Y = self.current_labels(names.matrix(label_lists(labels), X.shape[0]))
         check_known_labels(Y, self.n_labels_)
         return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
 

@@ -282,6 +282,9 @@ class DECAF(EpochRanker):
         self.n_labels_ = n_labels
         return self
 
+    def _scores_text(self) -> bool:
+        return self.scorer_.knows_text
+
     def _rest_share(self, n_points: int) -> float:
         return 0.15
 
@@ -318,7 +321,7 @@ class _TreeShortlist:
     """DECAF's scorer with the shortlists of a label tree (Table 5)."""
 
     def __init__(self, scorer: DecafScorer, tree: Ranker) -> None:
-        self.scorer, self.tree = scorer, tree
+        self.scorer, self.tree, self.labels = scorer, tree, scorer.labels
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> tuple[Any, SparseRows]:
         """Return points as the networks see them, and as they are."""

@@ -1,0 +1,140 @@
+"""``longtail labels``: add, rename, merge and retire labels of a saved model, without training."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from longtail import registry
+from longtail.cli.console import emit, tell, written
+from longtail.cli.options import JsonFlag, ModelFolder
+from longtail.errors import SettingsError
+
+if TYPE_CHECKING:
+    from longtail.tagger import Tagger
+
+
+class LabelChange(enum.StrEnum):
+    """What to do with the labels."""
+
+    add = "add"
+    rename = "rename"
+    merge = "merge"
+    retire = "retire"
+
+
+ChangeArgument = Annotated[
+    LabelChange,
+    typer.Argument(
+        help="add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
+        "merge: suggest --into LABEL in their place; retire: suggest them no more.",
+        show_default=False,
+    ),
+]
+LabelNames = Annotated[
+    list[str] | None, typer.Argument(metavar="[LABEL]…", help="Labels, by name or identifier.", show_default=False)
+]
+IntoOption = Annotated[
+    str | None, typer.Option(metavar="LABEL", help="merge: the label to suggest instead.", show_default=False)
+]
+TextOption = Annotated[
+    str | None, typer.Option("--text", help="add: text of the one new label; its name by default.", show_default=False)
+]
+IdOption = Annotated[
+    str | None, typer.Option("--id", help="add: identifier of the one new label, such as a URI.", show_default=False)
+]
+FileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels-file",
+        metavar="FILE",
+        help="add: new labels with names, texts and identifiers: CSV, TSV, JSON or SKOS.",
+        show_default=False,
+    ),
+]
+
+
+def change_labels(
+    folder: ModelFolder,
+    change: ChangeArgument,
+    labels: LabelNames = None,
+    into: IntoOption = None,
+    text: TextOption = None,
+    id_: IdOption = None,
+    labels_file: FileOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Change the labels of a saved model without training. A service that serves the model takes the change over.
+
+    The model folder is replaced as a whole: the old one stays if anything fails.
+    """
+    from longtail import store
+    from longtail.tagger import Tagger
+
+    names = list(labels or [])
+    _check_options(change, names, {"--into": into, "--text": text, "--id": id_, "--labels-file": labels_file})
+    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+        tagger: Any = registry.load(folder, mmap=False)
+        if not isinstance(tagger, Tagger):
+            raise SettingsError(f"{folder}: holds a ranker alone, whose labels have no names.")
+        if change is LabelChange.add:
+            names = _add(tagger, names, text, id_, labels_file)
+        elif change is LabelChange.rename:
+            tagger.rename_labels({names[0]: names[1]})
+        elif change is LabelChange.merge:
+            assert into is not None
+            tagger.merge_labels(names, into)
+        else:
+            tagger.retire_labels(names)
+        tagger.save(folder)
+    moved = tagger.moved_labels()
+    facts = {
+        "model": folder,
+        "n_labels": tagger.n_labels_ - len(moved),
+        "merged": {label: to for label, to in moved.items() if to is not None},
+        "retired": [label for label, to in moved.items() if to is None],
+    }
+    if json:
+        emit(facts)
+        return
+    done = {
+        LabelChange.add: f"added {len(names):,}",
+        LabelChange.rename: "renamed 1",
+        LabelChange.merge: f"merged {len(names):,} into {into}",
+        LabelChange.retire: f"retired {len(names):,}",
+    }
+    tell(written(folder, f"{done[change]}; {facts['n_labels']:,} labels can be suggested"))
+
+
+def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:
+    """Refuse options that belong to another change, and too few or too many labels."""
+    allowed = {LabelChange.add: {"--text", "--id", "--labels-file"}, LabelChange.merge: {"--into"}}.get(change, set())
+    given = {name for name, value in options.items() if value is not None}
+    if given - allowed:
+        raise SettingsError(f"{min(given - allowed)} does not go with {change.value}.")
+    if change is LabelChange.rename and len(names) != 2:
+        raise SettingsError("Give the old name and the new one: longtail labels DIR rename OLD NEW.")
+    if change is LabelChange.merge and "--into" not in given:
+        raise SettingsError("Name the label to merge into: longtail labels DIR merge LABEL… --into LABEL.")
+    if not names and "--labels-file" not in given:
+        raise SettingsError(f"Name at least one label to {change.value}.")
+    if given & {"--text", "--id"} and (len(names) != 1 or "--labels-file" in given):
+        raise SettingsError("--text and --id describe one label. Give one, or describe several with --labels-file.")
+
+
+def _add(tagger: Tagger, names: list[str], text: str | None, id_: str | None, path: Path | None) -> list[str]:
+    """Add labels, and return the names of all of them."""
+    if path is None:
+        tagger.add_labels(names, None if text is None else [text], None if id_ is None else [id_])
+        return names
+    from longtail.data.label_file import read_label_texts
+
+    entries = read_label_texts(path)
+    listed = [entry.name or entry.id or "" for entry in entries]
+    ids = [entry.id or name for entry, name in zip(entries, listed, strict=True)]
+    texts = [entry.text or name for entry, name in zip(entries, listed, strict=True)]
+    tagger.add_labels([*names, *listed], [*names, *texts], [*names, *ids] if ids != listed else None)
+    return [*names, *listed]

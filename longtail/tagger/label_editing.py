@@ -1,0 +1,200 @@
+"""Changes to the labels of a fitted tagger, without training: add, rename, merge, retire."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from longtail.errors import DataError, ModelError
+from longtail.models.label_map import RETIRED, LabelMap
+from longtail.names import Names, find_label
+from longtail.sparse import canonical
+from longtail.tagger.stored_tagger import StoredTagger
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+class EditableTagger(StoredTagger):
+    """Base of :class:`longtail.Tagger`: changes of its labels. Columns stay; new labels are appended.
+
+    A changed tagger is used, saved and served as before. The changes are for the time until the next training.
+    """
+
+    if TYPE_CHECKING:
+
+        def features(self, texts: Any) -> csr_array:
+            """Return the features of texts."""
+
+    def add_labels(
+        self, names: Sequence[str], texts: Sequence[str] | None = None, ids: Sequence[str] | None = None
+    ) -> Self:
+        """Add labels, if the model can score a label by its text alone. A retired label is suggested again.
+
+        Parameters
+        ----------
+        names : list of str
+            Names of the labels.
+        texts : list of str, optional
+            A text per label; its name by default.
+        ids : list of str, optional
+            An identifier per label, such as a URI; its name by default, if the model has identifiers.
+        """
+        names = listed_strings(names, "names")
+        described = names if texts is None else listed_strings(texts, "texts")
+        if len(described) != len(names):
+            raise DataError(f"{len(names)} names but {len(described)} texts", remedy="Give a text for each name")
+        own = None if ids is None else listed_strings(ids, "ids")
+        if own is not None and len(own) != len(names):
+            raise DataError(f"{len(names)} names but {len(own)} identifiers", remedy="Give one for each name")
+        retired = {self._names()[label]: label for label, target in self._moved().items() if target == RETIRED}
+        new = [at for at, name in enumerate(names) if name not in retired]
+        self._check_new([names[at] for at in new], self._names())
+        if own is not None:
+            self._check_new([own[at] for at in new], self.label_ids_ or ())
+        if new:
+            self._append([names[at] for at in new], [described[at] for at in new], own and [own[at] for at in new])
+        back = {retired[name] for name in names if name in retired}
+        self._move({label: target for label, target in self._moved().items() if label not in back})
+        return self
+
+    def _append(self, names: list[str], texts: list[str], ids: list[str] | None) -> None:
+        ranker: Any = self.ranker_
+        if not hasattr(ranker, "add_labels"):
+            raise ModelError(
+                f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as blend."
+            )
+        Z = self.features(texts)
+        ranker.add_labels(Z)
+        silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
+        if silent:
+            logging.getLogger("longtail.tagger").warning(
+                "The model knows no word of the text of %s of %s labels (%s); these wait for the next training.",
+                f"{len(silent):,}",
+                f"{len(names):,}",
+                ", ".join(silent[:3]),
+            )
+        if ids is not None or self.label_ids_ is not None:
+            self.label_ids_ = Names.of([*(self.label_ids_ or self.label_names_), *(ids or names)])
+        self.label_names_ = Names.of([*self.label_names_, *names])
+        self.label_counts_ = np.concatenate([self.label_counts_, np.zeros(len(names), np.int32)])
+
+    def rename_labels(self, names: Mapping[str, str]) -> Self:
+        """Give labels other names. Their identifiers stay, and so does the text that the model compares points with.
+
+        Parameters
+        ----------
+        names : dict of str to str
+            The new name of each label that is given by its name or identifier.
+        """
+        renamed = {self._label(label): name for label, name in names.items()}
+        kept = [name for at, name in enumerate(self.label_names_) if at not in renamed]
+        self._check_new(listed_strings(renamed.values(), "names"), kept)
+        self.label_names_ = Names.of(renamed.get(at, name) for at, name in enumerate(self.label_names_))
+        return self
+
+    def merge_labels(self, labels: Sequence[str], into: str) -> Self:
+        """Suggest one label wherever one of several would be suggested; its score is the highest of theirs.
+
+        Their names stay known: data and corrections that have them count for the one label.
+
+        Parameters
+        ----------
+        labels : list of str
+            Labels that are not suggested any more, by name or identifier.
+        into : str
+            The label that is suggested instead.
+        """
+        target = self._label(into)
+        merged = {self._label(label) for label in listed_strings(labels, "labels")} - {target}
+        # What was merged into one of them before moves along.
+        moved = {label: target if to in merged else to for label, to in self._moved().items()}
+        counts = np.array(self.label_counts_)
+        counts[target] += sum(int(counts[label]) for label in merged)  # points that have several of them count again
+        counts[list(merged)] = 0
+        self.label_counts_ = counts
+        self._move(moved | dict.fromkeys(merged, target))
+        return self
+
+    def retire_labels(self, labels: Sequence[str]) -> Self:
+        """Suggest some labels no more. :meth:`add_labels` brings them back.
+
+        Parameters
+        ----------
+        labels : list of str
+            Labels by name or identifier.
+        """
+        retired = {self._label(label) for label in listed_strings(labels, "labels")}
+        left = self.ranker_.n_labels_ - len(self._moved().keys() | retired)
+        if left < 1:
+            raise DataError("no label would be left", remedy="Keep at least one label")
+        moved = {label: RETIRED if to in retired else to for label, to in self._moved().items()}
+        self._move(moved | dict.fromkeys(retired, RETIRED))
+        return self
+
+    def label_numbers(self) -> dict[str, int]:
+        """Return the column of each label by its name and by its identifier; a name wins over another's identifier.
+
+        The names of merged labels lead to the label that they were merged into. Retired labels are left out.
+        """
+        moved = self._moved()
+        numbers = {identifier: at for at, identifier in enumerate(self.label_ids_ or ())}
+        numbers |= {name: at for at, name in enumerate(self._names())}
+        if not moved:
+            return numbers
+        return {name: to for name, at in numbers.items() if (to := moved.get(at, at)) != RETIRED}
+
+    def moved_labels(self) -> dict[str, str | None]:
+        """Return the labels that are not suggested any more: what each was merged into, None for retired ones."""
+        names = self._names()
+        return {names[label]: None if to == RETIRED else names[to] for label, to in self._moved().items()}
+
+    def current_labels(self, Y: csr_array) -> csr_array:
+        """Return correct labels with those that were merged replaced by what they were merged into."""
+        merged = {label: to for label, to in self._moved().items() if to != RETIRED}
+        found = LabelMap.of(merged)
+        return Y if found is None else canonical(found.applied(Y))
+
+    def _moved(self) -> dict[int, int]:
+        self._names()
+        return {} if self.ranker_.label_map_ is None else self.ranker_.label_map_.as_dict()
+
+    def _move(self, moved: dict[int, int]) -> None:
+        self.ranker_.label_map_ = LabelMap.of(moved)
+
+    def _names(self) -> Names:
+        self._check_fitted()
+        return self.label_names_
+
+    def _label(self, label: str) -> int:
+        """Return the column of a label that is still suggested."""
+        at = find_label(label, self._names(), self.label_ids_)
+        target = self._moved().get(at, at)
+        if target == RETIRED:
+            raise DataError(f"the label {label!r} was retired", remedy="Add it again first")
+        if target != at:
+            into = self.label_names_[target]
+            raise DataError(f"the label {label!r} was merged into {into!r}", remedy=f"Change {into!r} instead")
+        return at
+
+    @staticmethod
+    def _check_new(names: Sequence[str], known: Sequence[str]) -> None:
+        """Refuse names that are there already, or given twice."""
+        seen = set(known)
+        for name in names:
+            if not name.strip():
+                raise DataError("a label has no name", remedy="Give each label a name")
+            if name in seen:
+                raise DataError(f"the label {name!r} is there already", remedy="Give only new labels, each once")
+            seen.add(name)
+
+
+def listed_strings(values: Any, what: str) -> list[str]:
+    """Return a list of strings, or refuse what is none."""
+    listed = [] if isinstance(values, str | bytes | Mapping) else list(values)
+    if isinstance(values, str | bytes | Mapping) or not all(isinstance(value, str) for value in listed):
+        raise DataError(f"{what} is not a list of strings", remedy="Put a single label into a list: [label]")
+    return listed
