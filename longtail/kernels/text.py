@@ -16,6 +16,7 @@ from longtail.kernels.compiling import njit
 from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, TermTable, find_or_append, find_slot, hash_bytes
 
 SPACE = np.uint8(32)
+_FEW = 32  # entries of a row that are sorted by insertion
 
 
 class Folding(NamedTuple):
@@ -58,8 +59,8 @@ class _Words(NamedTuple):
     ends: np.ndarray
 
 
-class _Grams(NamedTuple):
-    """The character n-grams of one text; gram i is line[begins[i] : ends[i]] of its words."""
+class _Places(NamedTuple):
+    """Where the terms of one text are: term i is line[begins[i] : ends[i]] of its words."""
 
     marks: np.ndarray  # where each character of the current word begins
     begins: np.ndarray
@@ -138,13 +139,21 @@ def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, wo
 
 
 @njit(cache=True, nogil=True)
-def _cut_grams(words: _Words, n_words: int, shape: TermShape, grams: _Grams) -> int:
-    """Write the places of all character n-grams of words to ``grams``; return their number.
+def _cut_terms(words: _Words, n_words: int, shape: TermShape, places: _Places) -> int:
+    """Write the places of all terms of a text, n-grams of words or of characters, to ``places``; return their number.
 
-    A word counts with a space on either side; a word shorter than n is one term. A space alone is not a term.
+    Of characters, a word counts with a space on either side; a word shorter than n is one term. A space alone is not a
+    term.
     """
-    marks = grams.marks
-    n_grams = 0
+    marks, begins, ends = places
+    n_terms = 0
+    if not shape.characters:
+        for n in range(shape.fewest, shape.most + 1):
+            for w in range(n_words - n + 1):
+                begins[n_terms] = words.begins[w]
+                ends[n_terms] = words.ends[w + n - 1]
+                n_terms += 1
+        return n_terms
     for w in range(n_words):
         size = 0  # characters of the word with its spaces
         stop = words.ends[w] + ONE
@@ -155,16 +164,16 @@ def _cut_grams(words: _Words, n_words: int, shape: TermShape, grams: _Grams) -> 
         marks[size] = stop
         for n in range(shape.fewest, shape.most + 1):
             if n >= size:
-                grams.begins[n_grams] = marks[0]
-                grams.ends[n_grams] = stop
-                n_grams += 1
+                begins[n_terms] = marks[0]
+                ends[n_terms] = stop
+                n_terms += 1
                 break
             edge = 1 if n == 1 else 0
             for i in range(edge, size - n + 1 - edge):
-                grams.begins[n_grams] = marks[i]
-                grams.ends[n_grams] = marks[i + n]
-                n_grams += 1
-    return n_grams
+                begins[n_terms] = marks[i]
+                ends[n_terms] = marks[i + n]
+                n_terms += 1
+    return n_terms
 
 
 @njit(cache=True, nogil=True)
@@ -225,19 +234,8 @@ def _room_for(n_bytes: int, shape: TermShape) -> tuple:
     line = np.empty(n_bytes * 2 + 1 + PAD, np.uint8)  # lower case may take 3 bytes where upper case takes 2
     words = _Words(line, np.empty(n_words, np.uint64), np.empty(n_words, np.uint64))
     n_ids = _most_terms(n_bytes, shape.min_length, shape)
-    n_grams = n_ids if shape.characters else 0
-    grams = _Grams(np.empty(n_bytes + 3, np.uint64), np.empty(n_grams, np.uint64), np.empty(n_grams, np.uint64))
-    return words, grams, np.empty(n_ids, np.int32), np.empty(n_ids, np.int32)
-
-
-@njit(cache=True, nogil=True)
-def _known_id(line: np.ndarray, start: np.uint64, stop: np.uint64, n_bins: int, terms: TermTable) -> np.int32:
-    """Return the id of the term ``line[start:stop]``, -1 if it is not known; with ``n_bins`` > 0 from its hash."""
-    h = hash_bytes(line, start, stop)
-    if n_bins > 0:
-        return np.int32(h % np.uint64(n_bins))
-    slot = terms.slots[find_slot(terms, line, start, stop, h)]
-    return np.int32(np.int64(slot & LOW) - 1) if slot != ZERO else np.int32(-1)
+    places = _Places(np.empty(n_bytes + 3, np.uint64), np.empty(n_ids, np.uint64), np.empty(n_ids, np.uint64))
+    return words, places, np.empty(n_ids, np.int32), np.empty(n_ids, np.int32)
 
 
 @njit(cache=True, nogil=True)
@@ -248,7 +246,7 @@ def match_block(
 
     With ``n_bins`` > 0 every term is known: its id is its hash modulo ``n_bins``, and the table is not used.
     """
-    words, grams, ids, counts = _room_for(block.size, shape)
+    words, places, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
     at = 0
@@ -256,25 +254,17 @@ def match_block(
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
-        if shape.characters:
-            for g in range(_cut_grams(words, n_words, shape, grams)):
-                known = _known_id(words.line, grams.begins[g], grams.ends[g], n_bins, terms)
-                if known >= 0:
-                    ids[end] = known
+        for i in range(_cut_terms(words, n_words, shape, places)):
+            start, stop = places.begins[i], places.ends[i]
+            h = hash_bytes(words.line, start, stop)
+            if n_bins > 0:
+                ids[end] = np.int32(h % np.uint64(n_bins))
+                end += 1
+            else:
+                slot = terms.slots[find_slot(terms, words.line, start, stop, h)]
+                if slot != ZERO:
+                    ids[end] = np.int32(np.int64(slot & LOW) - 1)
                     end += 1
-        else:
-            for n in range(shape.fewest, shape.most + 1):
-                for w in range(n_words - n + 1):
-                    start, stop = words.begins[w], words.ends[w + n - 1]
-                    h = hash_bytes(words.line, start, stop)
-                    if n_bins > 0:
-                        ids[end] = np.int32(h % np.uint64(n_bins))
-                        end += 1
-                    else:
-                        slot = terms.slots[find_slot(terms, words.line, start, stop, h)]
-                        if slot != ZERO:
-                            ids[end] = np.int32(np.int64(slot & LOW) - 1)
-                            end += 1
         indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
     return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy())
@@ -289,7 +279,7 @@ def learn_block(
     The caller has reserved the memory: ``most_words`` times the number of n-gram sizes further terms, and their bytes.
     Returns the counts and the number of terms that the table then holds.
     """
-    words, grams, ids, counts = _room_for(block.size, shape)
+    words, places, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
     at = 0
@@ -297,16 +287,9 @@ def learn_block(
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
-        if shape.characters:
-            for g in range(_cut_grams(words, n_words, shape, grams)):
-                ids[end], n_terms = find_or_append(terms, n_terms, words.line, grams.begins[g], grams.ends[g])
-                end += 1
-        else:
-            for n in range(shape.fewest, shape.most + 1):
-                for w in range(n_words - n + 1):
-                    stop = words.ends[w + n - 1]
-                    ids[end], n_terms = find_or_append(terms, n_terms, words.line, words.begins[w], stop)
-                    end += 1
+        for i in range(_cut_terms(words, n_words, shape, places)):
+            ids[end], n_terms = find_or_append(terms, n_terms, words.line, places.begins[i], places.ends[i])
+            end += 1
         indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
     nnz = indptr[n_texts]
     return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy()), n_terms
@@ -342,6 +325,40 @@ def entries_with_column(block: Counted, columns: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
+def _sort_by_column(keys: np.ndarray, spare: np.ndarray, counts: np.ndarray, n: int) -> np.ndarray:
+    """Sort the first n keys, column << 32 and more, by column; return the one of ``keys`` and ``spare`` that has them.
+
+    Few by insertion, many byte by byte. NumPy's sort within a kernel takes a second to compile.
+    """
+    if n <= _FEW:
+        for a in range(1, n):
+            key, b = keys[a], a
+            while b > 0 and keys[b - 1] > key:
+                keys[b] = keys[b - 1]
+                b -= 1
+            keys[b] = key
+        return keys
+    largest, shift = keys[0], 32
+    for i in range(n):
+        largest = max(largest, keys[i])
+    while largest >> shift > 0:
+        counts[:] = 0
+        for i in range(n):
+            counts[(keys[i] >> shift) & 255] += 1
+        total = 0
+        for digit in range(256):
+            total += counts[digit]
+            counts[digit] = total - counts[digit]
+        for i in range(n):
+            digit = (keys[i] >> shift) & 255
+            spare[counts[digit]] = keys[i]
+            counts[digit] += 1
+        keys, spare = spare, keys
+        shift += 8
+    return keys
+
+
+@njit(cache=True, nogil=True)
 def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear: bool, out: WeightedRows) -> None:
     """Write the TF-IDF rows of a block: columns ascending, each row of unit length.
 
@@ -359,22 +376,23 @@ def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear:
         Filled.
     """
     indptr, ids, counts = block
-    keys = np.empty(64, np.int64)
+    longest = 0
     for row in range(indptr.size - 1):
-        if indptr[row + 1] - indptr[row] > keys.size:
-            keys = np.empty(2 * (indptr[row + 1] - indptr[row]), np.int64)
+        longest = max(longest, indptr[row + 1] - indptr[row])
+    keys, spare, digits = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(256, np.int64)
+    for row in range(indptr.size - 1):
         n = 0
         for i in range(indptr[row], indptr[row + 1]):
             column = columns[ids[i]] if columns.size > 0 else ids[i]
             if column >= 0:
                 keys[n] = (np.int64(column) << 32) | np.int64(counts[i])
                 n += 1
-        keys[:n].sort()
+        ordered = _sort_by_column(keys, spare, digits, n)
         base = out.indptr[row]
         squares = 0.0
         for i in range(n):
-            column = keys[i] >> 32
-            count = keys[i] & 0xFFFFFFFF
+            column = ordered[i] >> 32
+            count = ordered[i] & 0xFFFFFFFF
             value = np.float64(count)
             if sublinear and count > 1:
                 value = 1.0 + np.log(value)
