@@ -15,7 +15,7 @@ PINS    := pyproject.toml constraints.txt
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 PIP     := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: help install demo test fuzz lint format docs bench micro quick clean
+.PHONY: help install demo test fuzz lint format docs bench micro quick wheel clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ docs: $(SITE)  ## Write the parameter tables and build the documentation site in
 	@$(BIN)/mkdocs build --quiet --strict
 	@echo "Open site/index.html"
 
+wheel: $(TOOLS)  ## Build a wheel that brings compiled kernels along, for this Python and platform, into dist/
+	@LONGTAIL_CACHE=build/kernels $(BIN)/longtail warm --portable
+	@LONGTAIL_KERNELS=build/kernels $(BIN)/python -m hatchling build -t wheel
+
 bench: $(RIVALS)  ## Run every benchmark and rewrite benchmarks/RESULTS.md (many hours)
 	@$(BIN)/python -m benchmarks
 
@@ -58,7 +62,7 @@ micro: $(RIVALS)  ## Measure parts of longtail beside the libraries that could r
 	@$(BIN)/python -m benchmarks.micro
 
 clean:  ## Remove the virtual environment, the site and caches
-	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) build site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import zipfile
@@ -26,6 +27,21 @@ def test_the_wheel_holds_the_package_and_the_demo_data(tmp_path: Path) -> None:
     } < names
     assert not any("__pycache__" in name for name in names)
     assert {name.partition("/")[0] for name in names} == {"longtail", f"longtail-{longtail.__version__}.dist-info"}
+
+
+def test_a_wheel_with_compiled_kernels_names_its_platform(tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels" / "kernels_0123"
+    kernels.mkdir(parents=True)
+    for name in ("a.py311.nbi", "a.py311.1.nbc", "a.txt"):
+        (kernels / name).write_bytes(b"x")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    environment = os.environ | {"LONGTAIL_KERNELS": str(kernels.parent)}
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, env=environment)
+    (wheel,) = tmp_path.glob("longtail-*.whl")
+    assert f"-cp{sys.version_info.major}{sys.version_info.minor}-none-" in wheel.name
+    names = zipfile.ZipFile(wheel).namelist()
+    shipped = {name for name in names if name.startswith("longtail/kernels/compiled/")}
+    assert shipped == {f"longtail/kernels/compiled/{name}" for name in ("a.py311.nbi", "a.py311.1.nbc")}
 
 
 def test_the_demo_data_is_small_and_says_its_licence() -> None:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +21,7 @@ from longtail.cli.progress_bar import doing
 from longtail.errors import LongtailError, SettingsError
 
 _WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
-_POINTS = 160
+_LABELS = 240
 ModelsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,15 +32,24 @@ ModelsOption = Annotated[
         show_default=False,
     ),
 ]
+PortableFlag = Annotated[
+    bool,
+    typer.Option("--portable", help="Compile for other machines too, with AVX2 on x86: for images and wheels."),
+]
 
 
-def warm_kernels(model: ModelsOption = None, json: JsonFlag = False) -> None:
+def warm_kernels(model: ModelsOption = None, portable: PortableFlag = False, json: JsonFlag = False) -> None:
     """Compile the kernels of training and prediction, once per machine."""
     from longtail.kernels.compiled_cache import writable_folder
+    from longtail.kernels.cpu_level import compiles_for_level, level_environment
 
     wanted = model or registry.names()
     for name in wanted if model else ():
         registry.make(name)  # a wrong name is an error before anything is compiled
+    if portable and not compiles_for_level():  # Numba reads these variables once, when it is imported
+        command = [sys.executable, "-m", "longtail", "warm", "--portable", *(["--json"] if json else [])]
+        command += [word for name in model or () for word in ("--model", name)]
+        raise typer.Exit(subprocess.run(command, env=os.environ | level_environment()).returncode)
     folder, began = writable_folder(), time.perf_counter()
     if folder is None:
         raise SettingsError(
@@ -71,18 +85,41 @@ def _complete(name: str) -> str:
 
 
 def _train_and_predict(name: str) -> None:
-    """Train a model on a few made-up texts, and use it as it is and after it was saved: one point and a batch."""
+    """Train a model on a few made-up texts, and use it as it is and after it was saved: one point and a batch.
+
+    Large data takes other kernels, or the same ones with other types. They are compiled in a second round, in which
+    this data counts as large.
+    """
     from longtail.tagger import Tagger
 
-    texts = [f"a {_WORDS[i % 8]} and {_WORDS[3 * i % 8]} guide number{i}" for i in range(_POINTS)]
-    labels = [[_WORDS[i % 8], _WORDS[3 * i % 8]] for i in range(_POINTS)]
-    names: dict[str, Any] = {word: word for word in _WORDS}
-    tagger = Tagger(name).fit(texts, labels, label_texts=names)
-    with tempfile.TemporaryDirectory() as folder:
-        tagger.save(Path(folder) / "model")
-        loaded = registry.load_tagger(Path(folder) / "model")
-        for user in (tagger, loaded):
-            user.suggest(texts[0])
-            user.suggest(texts)
-        user.suggest([*texts, *texts], k=3)
-        del loaded, user  # memory-mapped files cannot be removed while they are open, on some systems
+    texts, labels, names = _made_up_data()
+    for large in (False, True):
+        with _lowered_limits() if large else nullcontext(), tempfile.TemporaryDirectory() as folder:
+            tagger = Tagger(name).fit(texts, labels, label_texts=names)
+            tagger.save(Path(folder) / "model")
+            loaded = registry.load_tagger(Path(folder) / "model")
+            for user in (tagger, loaded):
+                user.suggest(texts[0])
+                user.suggest(texts)
+            del loaded, user  # memory-mapped files cannot be removed while they are open, on some systems
+
+
+def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
+    """Return texts, their labels, and the texts of the labels: more labels than a leaf of a label tree holds."""
+    words = [f"{_WORDS[i % len(_WORDS)]} x{i}" for i in range(_LABELS)]
+    chosen = [[words[i % _LABELS], words[7 * i % _LABELS]] for i in range(2 * _LABELS)]
+    return [f"a {first} and {second} guide" for first, second in chosen], chosen, {word: word for word in words}
+
+
+@contextmanager
+def _lowered_limits() -> Iterator[None]:
+    """Let any data be large."""
+    from longtail import index
+    from longtail.linear import train
+
+    before = index._EXACT_BELOW, train._SHORT
+    index._EXACT_BELOW, train._SHORT = 0, 0
+    try:
+        yield
+    finally:
+        index._EXACT_BELOW, train._SHORT = before

@@ -4,8 +4,9 @@ Numba's own cache raises at import where no folder can be written, is not safe w
 one function at once (both may get the same file name), does not notice a change in a function that another file calls,
 and raises where an entry is damaged or refers to a class that has been renamed. Here
 
-- entries are written to the first folder that can be written, and read from every folder that exists, so that a
-  read-only installation can bring its compiled kernels along;
+- entries are written to the first folder that can be written, and read from every folder that exists;
+- a wheel or an image brings entries along that are compiled for a level of processors (see
+  :mod:`longtail.kernels.cpu_level`); a version for this very processor is preferred where there is one;
 - the name of an entry is a digest of its signature, and its content is preceded by a checksum;
 - an entry is fresh while its own file and the kernel files that it imports are unchanged;
 - what cannot be read is compiled again, and what cannot be written is not kept.
@@ -31,8 +32,11 @@ from typing import Any
 
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
+from longtail.kernels.cpu_level import compiles_for_level, level_target
+
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
+_SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
 _IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
 _LONG = 1.0  # seconds of compilation after which a remark says what is going on
 
@@ -62,9 +66,14 @@ def writable_folder() -> Path | None:
 
 @cache
 def readable_folders() -> tuple[Path, ...]:
-    """Return the folders to look for an entry in: the one that is written to, then the others that exist."""
+    """Return the folders to look for an entry in: the one that is written to, then the others that exist.
+
+    While kernels are compiled for other machines, the others do not count: everything is to be in one folder.
+    """
     chosen = writable_folder()
-    others = [folder for folder in cache_folders() if folder != chosen and folder.is_dir()]
+    if chosen is not None and compiles_for_level():
+        return (chosen,)
+    others = [folder for folder in (*cache_folders(), _SHIPPED) if folder != chosen and folder.is_dir()]
     return tuple(others) if chosen is None else (chosen, *others)
 
 
@@ -125,7 +134,7 @@ def _source_stamp(file: str) -> str:
 @cache
 def _modules() -> frozenset[str]:
     """Return the names of the files whose change makes kernels stale."""
-    return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {"__init__", "compiled_cache", "pool"}
+    return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {"__init__", "compiled_cache", "cpu_level", "pool"}
 
 
 # Entries ------------------------------------------------------------------------------------------------------------
@@ -211,14 +220,14 @@ class CompiledCache(FunctionCache):
         if not self._enabled:
             return None
         target_context.refresh()
-        key = self._index_key(sig, target_context.codegen())
         for files in self._opened():
-            try:
-                data = files.load(key)
-                if data is not None:
-                    return self._impl.rebuild(target_context, data)
-            except Exception as error:
-                _log.debug("A compiled version of %s cannot be used: %s", self._py_func.__name__, error)
+            for key in self._keys(sig, target_context.codegen()):
+                try:
+                    data = files.load(key)
+                    if data is not None:
+                        return self._impl.rebuild(target_context, data)
+                except Exception as error:
+                    _log.debug("A compiled version of %s cannot be used: %s", self._py_func.__name__, error)
         _compilation.begins()
         return None
 
@@ -234,6 +243,12 @@ class CompiledCache(FunctionCache):
             self._opened()[0].save(self._index_key(sig, data.codegen), self._impl.reduce(data))
         except OSError as error:
             _compilation.cannot_be_kept(f"{writable_folder()}: {error.strerror or error}")
+
+    def _keys(self, sig: Any, codegen: Any) -> list[Any]:
+        """Return the keys of the versions that can be used: for this processor, and for its level."""
+        signature, target, code = self._index_key(sig, codegen)
+        targets = {target, level_target(target)} - {None}
+        return [(signature, one, code) for one in sorted(targets, key=lambda one: one != target)]
 
     def _opened(self) -> list[_Files]:
         if self._files is None:

@@ -23,6 +23,7 @@ from longtail.sparse import Arrays, with_prefix, without_prefix
 ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
 _BATCH_WORK = 3e10  # of the nodes that one thread trains between two checkpoints: about a minute
+_SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
 
@@ -254,7 +255,7 @@ def _assemble(tree: LabelTree, parts: list[_Solved], n_features: int, dtype: str
     for _, (feature, *_) in parts:
         gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
-    nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= 1 << 16 else np.int32)
+    nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= _SHORT else np.int32)
     values = np.empty(ptr[-1], dtype)
     scale = np.ones(tree.n_nodes, np.float32)
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import longtail
-from longtail.kernels import compiled_cache
+from longtail.kernels import compiled_cache, cpu_level
 
 PACKAGE = Path(longtail.__file__).parent
 _USE = """
@@ -110,6 +110,33 @@ def test_a_change_in_an_imported_kernel_file_is_noticed(package: Path) -> None:
     with (kernels / "topk.py").open("a") as stream:
         stream.write("# changed\n")
     assert stamp() != first
+
+
+def test_entries_of_another_machine_come_with_the_package(package: Path, tmp_path: Path) -> None:
+    built = tmp_path / "built"
+    for _ in range(2):  # what lies elsewhere does not count: the folder must be complete
+        use(package, tmp_path)
+        said = use(package, tmp_path, LONGTAIL_CACHE=str(built), **cpu_level.level_environment())
+    assert said.splitlines()[-1] == "1 0"
+    shipped = package / "longtail" / "kernels" / "compiled"
+    shipped.mkdir()
+    for path in (*entries(built), *entries(built, "nbi")):
+        shutil.move(path, shipped)
+    shutil.rmtree(package / "longtail" / "kernels" / "__pycache__")
+    assert use(package, tmp_path).splitlines()[-1] == "1 0"
+    assert not entries(package / "longtail" / "kernels" / "__pycache__")
+
+
+def test_a_processor_below_the_level_gets_none_of_its_entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    name, features = cpu_level.level()
+    if name == "generic":
+        pytest.skip("every processor of this architecture has the level")
+    assert cpu_level.level_target(("triple", "host", "+all")) in (("triple", name, features), None)
+    lacking = {feature[1:]: feature != "+avx2" for feature in features.split(",")}
+    monkeypatch.setattr(cpu_level.binding, "get_host_cpu_features", lambda: lacking)
+    cpu_level._has_level.cache_clear()
+    assert cpu_level.level_target(("triple", "host", "+all")) is None
+    cpu_level._has_level.cache_clear()
 
 
 def test_eight_processes_at_once(package: Path, tmp_path: Path) -> None:
