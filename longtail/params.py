@@ -20,7 +20,7 @@ from __future__ import annotations
 import inspect
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
@@ -316,3 +316,31 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (
         type(value) is type(default) and isinstance(value, int | float | str) and value == default
     )
+
+
+class available_if:  # the name of scikit-learn's decorator, which is slow to import
+    """Decorator: a method that objects have only under a condition; elsewhere ``hasattr`` is False.
+
+    Parameters
+    ----------
+    condition : callable
+        Takes the object.
+    """
+
+    def __init__(self, condition: Callable[[Any], Any]) -> None:
+        self.condition = condition
+
+    def __call__(self, method: Callable[..., Any]) -> Self:
+        """Decorate a method."""
+        self.method, self.__doc__ = method, method.__doc__
+        return self
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.method
+        if not self.condition(instance):
+            raise AttributeError(f"This {owner.__name__} has no {self.name}.")
+        return self.method.__get__(instance, owner)

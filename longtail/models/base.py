@@ -147,11 +147,6 @@ class Ranker(StoredRanker):
             self._drawn_seed = seed_of(getattr(self, "random_state", None))
         return self._drawn_seed
 
-    @property
-    def can_learn(self) -> bool:
-        """Whether ``partial_fit`` can add points."""
-        return hasattr(self, "partial_fit")
-
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy whose data-dependent choices are settled on this data.
 

@@ -35,7 +35,7 @@ from longtail.metrics.thresholds import threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.training_part import TrainingPart
 from longtail.models.wrapper import check_base
-from longtail.params import POSITIVE, Anything, Jobs, Number, Seed, optional
+from longtail.params import POSITIVE, Anything, Jobs, Number, Seed, available_if, optional
 from longtail.sparse import label_counts, labelled_rows, select_labels
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
@@ -360,10 +360,12 @@ class Blend(Ranker):
         )
         self.n_labels_ = n_labels
 
+    @available_if(lambda blend: blend._voters() or (blend.members is None and not hasattr(blend, "members_")))
     def partial_fit(self, X: Any, Y: Any) -> Self:
         """Add points: nearest-neighbour members vote with them at once, and label frequencies and centroids follow.
 
-        The other members and the combiner stay as they are until the next ``fit``.
+        The other members and the combiner stay as they are until the next ``fit``. A blend without ``knn`` among its
+        members does not have this method.
 
         Parameters
         ----------
@@ -376,8 +378,6 @@ class Blend(Ranker):
             return self.fit(X, Y)
         X, Y = self._check_further_points(X, Y)
         voters = self._voters()
-        if not voters:
-            raise ModelError("No member of this blend takes further points. Train a blend with knn among its members.")
         if Y.shape[1] > self.n_labels_:
             self._append_labels(csr_array((Y.shape[1] - self.n_labels_, self.n_features_in_), dtype=np.float32))
         for member in voters:
@@ -389,16 +389,11 @@ class Blend(Ranker):
         )
         return self
 
-    @property
-    def can_learn(self) -> bool:
-        """Whether :meth:`partial_fit` can add points: some member must be ``knn``."""
-        return not hasattr(self, "n_labels_") or bool(self._voters())
-
     def _voters(self) -> list[KNN]:
         """Members that take further points as they are."""
         from longtail.models.knn import KNN
 
-        return [member for member in self.members_ if isinstance(member, KNN)]
+        return [member for member in getattr(self, "members_", self.members or ()) if isinstance(member, KNN)]
 
     # Prediction --------------------------------------------------------------------------------------------------
 

@@ -65,12 +65,6 @@ def can_learn(tagger: Tagger) -> bool:
     return hasattr(tagger.ranker_, "partial_fit")
 
 
-def label_numbers(tagger: Tagger) -> dict[str, int]:
-    """Return the number of each label by its name and by its identifier; a name wins over another's identifier."""
-    numbers = {identifier: i for i, identifier in enumerate(tagger.label_ids_ or ())}
-    return numbers | {name: i for i, name in enumerate(tagger.label_names_)}
-
-
 def learn_from_log(folder: str | os.PathLike[str], feedback: FeedbackLog) -> Learnt:
     """Train a model folder on the corrections that it has not learnt yet, and replace the folder.
 
@@ -113,7 +107,7 @@ def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:
 
 
 def _training_points(tagger: Tagger, entries: list[Feedback]) -> tuple[list[str], list[list[int]], list[str]]:
-    numbers = label_numbers(tagger)
+    numbers = tagger.label_numbers()
     texts, rows = [], []
     unknown: dict[str, None] = {}
     for entry in entries:

@@ -25,7 +25,7 @@ import numpy as np
 from longtail import registry
 from longtail.errors import LongtailError, ModelError
 from longtail.metrics.bins import equal_volume
-from longtail.serve.learning import can_learn, label_numbers
+from longtail.serve.learning import can_learn
 from longtail.serve.logs import log
 from longtail.serve.problems import Problem, unavailable
 from longtail.tagger import Tagger
@@ -122,7 +122,7 @@ class ServedModel:
         The table is built when it is first wanted, in a thread: a million labels take a second.
         """
         if self._numbers is None:
-            self._numbers = await asyncio.to_thread(label_numbers, self.tagger)
+            self._numbers = await asyncio.to_thread(self.tagger.label_numbers)
         return self._numbers
 
     def facts(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import longtail
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.blend import Blend
@@ -237,3 +237,40 @@ def test_by_name() -> None:
     model = longtail.make("blend([bonsai(n_trees=1), knn], seconds=60)")
     assert [member.kind for member in model.members] == ["bonsai", "knn"]
     assert longtail.make("blend").members is None
+
+
+def test_further_points_are_known_at_once(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    X, Y, Z = toy(n=400)
+    model = Blend([Parabel(n_trees=1), KNN(), small_decaf()]).fit(X[:300], Y[:300], label_features=Z)
+    new = csr_array((np.ones(3, np.float32), ([0, 0, 0], [1, 5, 9])), shape=(1, D))
+    wide = csr_array((np.ones(2, np.float32), ([0, 0], [3, L])), shape=(1, L + 1))  # one label is new
+    before = model.predict(new, L).toarray()[0]
+    assert model.partial_fit(new, wide) is model
+    after = model.predict(new, L + 1).toarray()[0]
+    assert after[3] > before[3]
+    assert after[L] > 0
+    assert model.n_labels_ == L + 1
+    counts = np.asarray(Y[:300].sum(axis=0)).ravel()
+    counts[3] += 1
+    expected = np.log1p(np.append(counts, 1)) / np.log1p(301)
+    np.testing.assert_allclose(model.predictor_.frequency, expected, rtol=1e-6)
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(
+        longtail.load(tmp_path / "m").predict(new, 9).toarray(), model.predict(new, 9).toarray()
+    )
+    centroids = model.predictor_.profile.centroids
+    assert centroids is not None
+    np.testing.assert_allclose(centroids[[L]].toarray(), new.toarray() / np.sqrt(3), rtol=1e-6)
+
+
+def test_only_a_blend_with_neighbours_takes_further_points() -> None:
+    X, Y, _ = toy()
+    assert hasattr(Blend(), "partial_fit")
+    assert not hasattr(Blend([Parabel()]), "partial_fit")
+    assert not hasattr(Blend([Parabel()]).fit(X, Y), "partial_fit")
+    once = Blend([Parabel(n_trees=1), KNN()]).partial_fit(X, Y)
+    np.testing.assert_array_equal(
+        once.predict(X).toarray(), Blend([Parabel(n_trees=1), KNN()]).fit(X, Y).predict(X).toarray()
+    )
+    with pytest.raises(DataError, match="Y has 5 labels"):
+        once.partial_fit(X, Y[:, :5])
