@@ -22,7 +22,7 @@ from longtail.cli.options import (
     split_settings,
 )
 from longtail.cli.progress_bar import doing
-from longtail.errors import SettingsError
+from longtail.errors import DataError, SettingsError
 
 ModelOption = Annotated[
     str,
@@ -34,8 +34,17 @@ OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to write the model to.", show_default=False)
 ]
 
+FeedbackOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="LOG",
+        help="Feedback log of a service: its corrections change DATA before the training.",
+        show_default=False,
+    ),
+]
+
 if TYPE_CHECKING:
-    from longtail.data import Dataset
+    from longtail.data import Dataset, TextVectorizer
     from longtail.models.base import Ranker
 
 
@@ -75,6 +84,7 @@ def train_model(
     out_folder: OutFolder = None,
     model: ModelOption = registry.DEFAULT_MODEL,
     set_: SetOption = None,
+    feedback: FeedbackOption = None,
     json: JsonFlag = False,
     *,
     run: RunOptions,
@@ -91,12 +101,12 @@ def train_model(
 
     set_limit(run.memory)
     if run.estimate:
-        _tell_estimate(ranker, model, options.read(data, vectorizer or "tfidf"), json)
+        _tell_estimate(ranker, model, _read_data(data, options, vectorizer, feedback)[0], json)
         return
     if out_folder is None:
         raise SettingsError("Missing option '--out': name a folder to write the model to, or give --estimate.")
     check_model_folder(out_folder)
-    read = options.read(data, vectorizer or "tfidf")
+    read, learnt = _read_data(data, options, vectorizer, feedback)
     from longtail import store
     from longtail.cli import measure
     from longtail.tagger import Tagger
@@ -122,7 +132,7 @@ def train_model(
             "compile_seconds": watch.compiling,
             "peak_memory_mb": measure.peak_memory_mb(),
         }
-        tagger.notes_["training"] = facts
+        tagger.notes_ |= {"training": facts, **learnt}
         tagger.save(out_folder)
         store.remove_leftovers(out_folder)
     facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
@@ -143,6 +153,29 @@ def train_model(
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
     tell(f"{written(out_folder)}. Try: longtail predict {out_folder} {use}")
+
+
+def _read_data(
+    data: str, options: DataOptions, vectorizer: TextVectorizer | None, feedback: Path | None
+) -> tuple[Dataset, dict[str, Any]]:
+    """Read DATA and apply the corrections of a log; also return the note by which a service knows what was learnt."""
+    if feedback is None:
+        return options.read(data, vectorizer or "tfidf"), {}
+    from longtail.data.reading import vectorize
+    from longtail.serve.corrections import apply_corrections
+    from longtail.serve.feedback import FeedbackLog
+
+    if not feedback.is_file():
+        raise DataError("there is no such file", path=feedback, remedy="Give the feedback log of a service")
+    log = FeedbackLog(feedback)
+    found = apply_corrections(options.read(data, None), log.after())
+    vectorize(found.data, vectorizer or "tfidf")
+    say(
+        f"{found.corrections:,} corrections: {found.changed:,} texts changed, {found.added:,} added, "
+        f"{len(found.new_labels):,} new labels"
+    )
+    counts = {"corrections": found.corrections, "changed": found.changed, "added": found.added}
+    return found.data.validate(), {"feedback": {"log": log.identity(), "seq": found.last, **counts}}
 
 
 def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:

@@ -124,7 +124,7 @@ def read(
         remedy = "Training needs labels. Check the labels column or file, and how labels are separated"
         raise DataError("no point has a label", path=place, remedy=remedy)
     if data.X is None and vectorizer is not None:
-        _vectorize(data, vectorizer)
+        vectorize(data, vectorizer)
     elif vectorizer is not None and vectorizer != "tfidf" and not hasattr(vectorizer, "n_features_"):
         raise SettingsError(
             f"{place}: vectorizer (--set text.… on the command line) has no effect: the data holds features, not text. "
@@ -194,7 +194,7 @@ def _describe(data: Dataset, label_texts: Any, beside: Path | None) -> None:
     describe_labels(data, read_label_texts(source), described)
 
 
-def _vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> None:
+def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> None:
     """Compute X, Z and the X of the test part from the texts, with one vocabulary."""
     if vectorizer == "tfidf":
         from longtail.data.text import TextVectorizer

@@ -3,7 +3,7 @@
 The log is the truth. A model notes which corrections it has learnt (``notes_["feedback"]``); it is trained on the
 later ones and its folder is replaced as a whole, so that a process killed at any moment leaves either the old model or
 the new one, and no correction is learnt twice or forgotten. A model that was trained afresh and does not know the log
-learns all of it.
+learns all of it; ``longtail train --feedback`` notes what it has used (:mod:`longtail.serve.corrections`).
 
 The service learns in a child process of low priority, so that training neither slows down requests nor can crash the
 service.
@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail import registry
+from longtail import registry, store
 from longtail.errors import ModelError
 from longtail.serve.feedback import Feedback, FeedbackLog
 from longtail.serve.logs import log
@@ -34,6 +34,7 @@ from longtail.tagger import Tagger
 _POLL_SECONDS = 2.0
 _PAUSE_AFTER_ERROR = 60.0
 _NICENESS = 10
+_ATTEMPTS = 5  # a training or a change of labels may replace the folder while it learns
 _UNABLE = 3  # exit code of a child process whose model cannot be trained further
 
 
@@ -61,7 +62,7 @@ class Learnt:
 
 
 def can_learn(tagger: Tagger) -> bool:
-    """Whether a model can be trained further."""
+    """Whether a model can be trained further. A blend can if nearest neighbours are among its members."""
     return hasattr(tagger.ranker_, "partial_fit")
 
 
@@ -76,28 +77,41 @@ def learn_from_log(folder: str | os.PathLike[str], feedback: FeedbackLog) -> Lea
         Its log.
     """
     with _alone(feedback.path):
-        tagger: Any = registry.load(folder, mmap=False)
-        if not isinstance(tagger, Tagger) or not can_learn(tagger):
-            raise UnableToLearn(
-                f"{os.fspath(folder)}: this model cannot be trained further. Its feedback is kept in {feedback.path} "
-                "for the next training."
-            )
-        entries = list(feedback.after(learnt_until(tagger, feedback)))
-        if not entries:
-            return Learnt(0, 0)
-        texts, rows, unknown = _training_points(tagger, entries)
-        if texts:
-            ends = np.cumsum([0, *map(len, rows)])
-            labels = np.concatenate([np.asarray(row, np.int32) for row in rows])
-            shape = len(texts), len(tagger.label_names_)
-            Y = csr_array((np.ones(len(labels), np.float32), labels, ends), shape=shape)
-            ranker: Any = tagger.ranker_
-            ranker.partial_fit(tagger.features(texts), Y)
-            tagger.label_counts_ = tagger.label_counts_ + np.bincount(labels, minlength=shape[1]).astype(np.int32)
-            tagger.n_points_ += len(texts)
-        tagger.notes_ = {**tagger.notes_, "feedback": {"log": feedback.identity(), "seq": entries[-1].seq}}
+        for _ in range(_ATTEMPTS):
+            learnt = _learn_once(Path(folder), feedback)
+            if learnt is not None:
+                return learnt
+    raise ModelError(f"{os.fspath(folder)}: was replaced again and again while it was learning. Try again later.")
+
+
+def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
+    """Train and save a model; None if its folder was replaced meanwhile, by a training for example."""
+    before = store.stamp(folder)
+    tagger: Any = registry.load(folder, mmap=False)
+    if not isinstance(tagger, Tagger) or not can_learn(tagger):
+        raise UnableToLearn(
+            f"{folder}: this model cannot be trained further. Its feedback is kept in {feedback.path} "
+            "for the next training."
+        )
+    entries = list(feedback.after(learnt_until(tagger, feedback)))
+    if not entries:
+        return Learnt(0, 0)
+    texts, rows, unknown = _training_points(tagger, entries)
+    if texts:
+        ends = np.cumsum([0, *map(len, rows)])
+        labels = np.concatenate([np.asarray(row, np.int32) for row in rows])
+        shape = len(texts), len(tagger.label_names_)
+        Y = csr_array((np.ones(len(labels), np.float32), labels, ends), shape=shape)
+        ranker: Any = tagger.ranker_
+        ranker.partial_fit(tagger.features(texts), Y)
+        tagger.label_counts_ = tagger.label_counts_ + np.bincount(labels, minlength=shape[1]).astype(np.int32)
+        tagger.n_points_ += len(texts)
+    tagger.notes_ = {**tagger.notes_, "feedback": {"log": feedback.identity(), "seq": entries[-1].seq}}
+    with store.held(folder.absolute()):
+        if store.stamp(folder) != before:
+            return None
         tagger.save(folder)
-        return Learnt(len(entries), len(texts), tuple(unknown))
+    return Learnt(len(entries), len(texts), tuple(unknown))
 
 
 def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:

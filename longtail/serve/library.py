@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail import registry
+from longtail import registry, store
 from longtail.errors import LongtailError, ModelError
 from longtail.metrics.bins import equal_volume
 from longtail.serve.learning import can_learn
@@ -157,10 +157,10 @@ def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedM
     """
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
-        before = folder_stamp(folder)
+        before = store.stamp(folder)
         version = folder_version(folder)
         tagger = registry.load(folder, verify_key=key)
-        if folder_stamp(folder) == before:
+        if store.stamp(folder) == before:
             break
     if not isinstance(tagger, Tagger) or tagger.vectorizer_ is None:
         raise ModelError(
@@ -174,15 +174,6 @@ def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedM
     model = ServedModel(name, folder, tagger, version, modified, groups)
     model.warm_up()
     return model
-
-
-def folder_stamp(folder: Path) -> tuple[int, int, int] | None:
-    """Return what changes whenever a model folder is replaced; None while there is no model."""
-    try:
-        found = (folder / "model.json").stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def folder_version(folder: Path) -> str:
@@ -259,7 +250,7 @@ class ModelLibrary:
     def refresh(self) -> None:
         """Replace the models whose folders have changed; a folder that cannot be loaded leaves the old model."""
         for name, folder in self.folders.items():
-            stamp = folder_stamp(folder)
+            stamp = store.stamp(folder)
             if stamp is None or stamp == self._stamps.get(name):
                 continue
             try:
@@ -272,7 +263,7 @@ class ModelLibrary:
 
     def _load(self, name: str) -> None:
         folder, start = self.folders[name], time.perf_counter()
-        stamp = folder_stamp(folder)
+        stamp = store.stamp(folder)
         model = load_model(name, folder, self.key)
         self._models[name], self._stamps[name] = model, stamp
         facts = {"model": name, "version": model.version, "seconds": round(time.perf_counter() - start, 3)}

@@ -6,7 +6,7 @@ is declared by each class (:mod:`longtail.store.invariants`) and checked before 
 """
 
 from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
-from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, write
+from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, stamp, write
 from longtail.store.owner import held, remove_leftovers, remove_leftovers_in
 from longtail.store.replace import CHECKPOINT, check_checkpoint, check_replaceable, remove_checkpoint
 
@@ -27,5 +27,6 @@ __all__ = [
     "remove_checkpoint",
     "remove_leftovers",
     "remove_leftovers_in",
+    "stamp",
     "write",
 ]

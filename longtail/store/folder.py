@@ -122,6 +122,15 @@ def read(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | No
     return Stored(document["kind"], document["meta"], dict(zip(records, arrays, strict=True)), folder)
 
 
+def stamp(folder: Path) -> tuple[int, int, int] | None:
+    """Return what changes whenever a model folder is replaced; None while there is no model."""
+    try:
+        found = (folder / "model.json").stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def read_document(folder: Path) -> dict[str, Any]:
     """Read ``model.json`` and check its form: the kind, the meta data, and a record for each array."""
     path = folder / "model.json"

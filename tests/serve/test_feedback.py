@@ -130,6 +130,42 @@ def test_a_model_learns_each_correction_once(folders: dict[str, Path], tmp_path:
         learn_from_log(folders["tree"], log)
 
 
+def test_a_blend_learns_at_once(folders: dict[str, Path], tmp_path: Path) -> None:
+    data = longtail.read(folders["data"])
+    longtail.Tagger("blend([parabel, knn, textmatch])").fit_dataset(data).save(tmp_path / "blend")
+    before = dict(longtail.load(tmp_path / "blend").suggest("a red number5 quince", k=9))
+    log = FeedbackLog(tmp_path / "log.sqlite")
+    log.append("blend", "api", [[{"text": "a red number5 quince", "labels": ["all about lime"]}]])
+    assert learn_from_log(tmp_path / "blend", log).points == 1
+    learnt = longtail.load(tmp_path / "blend")
+    assert dict(learnt.suggest("a red number5 quince", k=9))["all about lime"] > before.get("all about lime", 0)
+    assert (learnt.n_points_, learnt.label_counts_.sum()) == (73, 145)
+
+
+def test_a_model_that_is_replaced_while_it_learns_is_learnt_again(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a training that ends meanwhile would be overwritten by the old model."""
+    served = tmp_path / "net"
+    shutil.copytree(folders["net"], served)
+    log = FeedbackLog(tmp_path / "log.sqlite")
+    log.append("net", "api", [[_correction(0)]])
+    features, rounds = longtail.Tagger.features, []
+
+    def meanwhile(self: longtail.Tagger, texts: Any) -> Any:
+        if not rounds:
+            newer = longtail.load(folders["net"])
+            newer.notes_ = {"round": 2}
+            newer.save(served)
+        rounds.append(len(texts))
+        return features(self, texts)
+
+    monkeypatch.setattr(longtail.Tagger, "features", meanwhile)
+    assert learn_from_log(served, log).points == 1
+    assert rounds == [1, 1]
+    assert longtail.load(served).notes_.keys() == {"round", "feedback"}
+
+
 def test_the_service_learns_in_the_background(start: Start, folders: dict[str, Path], tmp_path: Path) -> None:
     served = tmp_path / "net"
     shutil.copytree(folders["net"], served)
