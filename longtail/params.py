@@ -240,12 +240,16 @@ class Params:
         return self
 
     def check_params(self) -> None:
-        """Compare every parameter with its constraint; the first that does not fit is an error."""
-        for name, constraint in self._all_constraints().items():
-            value = getattr(self, name)
-            if not constraint.allows(value):
+        """Compare every parameter, those of nested rankers too, with its constraint; the first misfit is an error."""
+        constraints = self._all_constraints()
+        for name in self._defaults():
+            value, constraint = getattr(self, name), constraints.get(name)
+            if constraint is not None and not constraint.allows(value):
                 limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
                 raise SettingsError(f"{name} is {_shown(value)}; give {constraint}{limit}")
+            for part in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(part, Params):
+                    part.check_params()
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:

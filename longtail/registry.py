@@ -259,11 +259,14 @@ def load(
     -------
     Ranker or Tagger
     """
+    from longtail import store
+
+    place = store.as_path(folder)
     if verify_key is not None:
         from longtail.store import signature
 
         signature.verify(folder, verify_key)
-    return _load(Path(folder), mmap, verify, 0)
+    return _load(place, mmap, verify, 0)
 
 
 def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker | Tagger:

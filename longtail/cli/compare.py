@@ -76,6 +76,8 @@ def compare_models(
     _check_pictures(pictures)
     settings, vectorizer = split_settings(set_)
     by_model = settings_by_model(split_models(models), settings)
+    for model, own in by_model.items():
+        registry.make(model, own, defaults=model_defaults(seed, jobs)).check_params()
     read = with_test_part(options.read(data, vectorizer or "tfidf"), seed)
     assert read.test is not None
     if not read.test.Y.nnz:

@@ -42,7 +42,9 @@ def convert_data(
 ) -> None:
     """Read DATA in any format and write it as sparse text, npz, JSON lines or a table."""
     from longtail.data import write
+    from longtail.data.writing import check_target
 
+    check_target(target, to, compression)
     settings, vectorizer = split_settings(set_)
     if settings:
         raise SettingsError(f"{next(iter(settings))!r} is not a setting of TF-IDF. Write --set text.NAME=VALUE.")

@@ -20,6 +20,7 @@ import typer
 from longtail import registry
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, SettingsError
+from longtail.params import NOT_NEGATIVE, POSITIVE, Jobs
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -119,7 +120,7 @@ class PropensityOptions:
     ] = 1.5
 
     def __post_init__(self) -> None:
-        if not (self.propensity_a >= 0 and self.propensity_b > 0):
+        if not (NOT_NEGATIVE.allows(self.propensity_a) and POSITIVE.allows(self.propensity_b)):
             raise SettingsError(
                 f"--propensity-a is {self.propensity_a:g} and --propensity-b {self.propensity_b:g}; "
                 "give a number from 0 and a number above 0."
@@ -172,11 +173,15 @@ def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectori
         if key not in known:
             raise SettingsError(f"TF-IDF has no parameter {key!r}. Its parameters: {', '.join(sorted(known))}.")
         own[key] = tuple(value) if isinstance(value, list) else value
-    return settings, TextVectorizer(**own)
+    vectorizer = TextVectorizer(**own)
+    vectorizer.check_params()
+    return settings, vectorizer
 
 
 def model_defaults(seed: int, jobs: int | None) -> dict[str, Any]:
     """Return parameters for every model that has them."""
+    if not Jobs().allows(jobs):
+        raise SettingsError(f"--jobs is {jobs}; give {Jobs()}.")
     return {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
 
 

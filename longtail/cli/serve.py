@@ -37,10 +37,10 @@ FeedbackFolder = Annotated[
     ),
 ]
 LearnOption = Annotated[bool, typer.Option(help="Train models that can learn on feedback in the background.")]
-MaxBody = Annotated[float, typer.Option(min=0.001, metavar="MB", help="Largest request body.")]
+MaxBody = Annotated[float, typer.Option(min=0.001, max=1e5, metavar="MB", help="Largest request body.")]
 MaxBatch = Annotated[int, typer.Option(min=1, help="Most texts per request.")]
 MaxK = Annotated[int, typer.Option(min=1, help="Most labels per text.")]
-MaxSeconds = Annotated[float, typer.Option(min=0.1, metavar="S", help="Longest time per request.")]
+MaxSeconds = Annotated[float, typer.Option(min=0.1, max=1e5, metavar="S", help="Longest time per request.")]
 LogLevel = Annotated[str, typer.Option(help="Lowest level to log: debug, info, warning or error.")]
 
 SignatureKey = Annotated[

@@ -78,23 +78,12 @@ def write(
         The path that was written.
     """
     path = Path(path)
-    kinds = [kind for kind, endings in _FILE_ENDINGS.items() if plain_name(path).endswith(endings)]
-    single = bool(kinds)
+    single = check_target(path, format, compression)
     if format is None:
-        format = kinds[0] if kinds else "npz" if dataset.X is not None else "json"
-    if format not in WRITE_FORMATS:
-        raise SettingsError(
-            f"format (--to on the command line) {format!r} cannot be written. Use one of {', '.join(WRITE_FORMATS)}."
-        )
-    if compression is not None and f".{compression}" not in COMPRESSED:
-        raise SettingsError(f"compression {compression!r} is unknown. Use gz, xz or zst")
-    if path.suffix in (".json", ".npz", ".parquet") or (single and format not in kinds):
-        raise SettingsError(f"format {format!r} is a folder of files, and {path.name} is the name of a file")
+        format = single or ("npz" if dataset.X is not None else "json")
     dataset.validate(require_labels=False)
     _check_format(dataset, format)
     if single:
-        if compression is not None:
-            raise SettingsError("compression is for folders. End the file's name in .gz, .xz or .zst")
         if path.exists() and not overwrite:
             raise DataError("the file exists", path=path, remedy=OVERWRITE)
         if dataset.test is not None:
@@ -114,6 +103,23 @@ def write(
         what = f"cannot be written ({error.strerror or error})"
         raise DataError(what, path=path, remedy="Check the space left and the permissions") from error
     return path
+
+
+def check_target(path: Path, format: str | None, compression: str | None) -> str | None:
+    """Compare where and how a dataset is to be written; return the format of a single file, None for a folder."""
+    kinds = [kind for kind, endings in _FILE_ENDINGS.items() if plain_name(path).endswith(endings)]
+    if format is not None and format not in WRITE_FORMATS:
+        raise SettingsError(
+            f"format (--to on the command line) {format!r} cannot be written. Use one of {', '.join(WRITE_FORMATS)}."
+        )
+    if compression is not None and f".{compression}" not in COMPRESSED:
+        raise SettingsError(f"compression {compression!r} is unknown. Use gz, xz or zst")
+    if path.suffix in (".json", ".npz", ".parquet") or (kinds and format not in (None, *kinds)):
+        chosen = "npz" if format is None else format
+        raise SettingsError(f"format {chosen!r} is a folder of files, and {path.name} is the name of a file")
+    if kinds and compression is not None:
+        raise SettingsError("compression is for folders. End the file's name in .gz, .xz or .zst")
+    return (format or kinds[0]) if kinds else None
 
 
 def _check_format(dataset: Dataset, format: str) -> None:

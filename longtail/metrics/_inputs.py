@@ -14,6 +14,7 @@ from longtail.errors import DataError, SettingsError
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, tally
 from longtail.kernels.topk import csr_top_k_serial
 
+_LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
 SparseMatrix: TypeAlias = sparse.sparray | sparse.spmatrix
 
 
@@ -131,9 +132,13 @@ def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
 
 def check_ks(ks: Sequence[int]) -> np.ndarray:
     """Return the cut-offs, ascending and distinct."""
-    values = np.atleast_1d(np.asarray(ks))
-    if values.ndim != 1 or values.size == 0 or values.dtype.kind not in "iu" or values.min() < 1:
-        raise SettingsError(f"ks must be whole numbers from 1 up, such as (1, 3, 5); got {ks!r}.")
+    try:
+        values = np.atleast_1d(np.asarray(ks))
+    except ValueError:  # lists of different lengths
+        values = np.empty(0)
+    whole = values.ndim == 1 and values.size > 0 and values.dtype.kind in "iu"
+    if not whole or values.min() < 1 or values.max() > _LARGEST_K:
+        raise SettingsError(f"ks must be whole numbers from 1 to {_LARGEST_K}, such as (1, 3, 5); got {ks!r:.80}.")
     return np.unique(values).astype(np.int64)
 
 

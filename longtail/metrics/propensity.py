@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from longtail.errors import DataError, SettingsError
 from longtail.metrics._inputs import SparseMatrix, check_weights, truth_matrix
+from longtail.params import NOT_NEGATIVE, POSITIVE
 from longtail.sparse import label_counts
 
 PROPENSITY_A, PROPENSITY_B = 0.55, 1.5
@@ -52,8 +53,8 @@ def inverse_propensity(
     >>> inverse_propensity(counts=[100, 1], n_points=100).round(2).tolist()
     [1.47, 4.61]
     """
-    if not (A >= 0 and B > 0):
-        raise SettingsError(f"inverse_propensity needs A >= 0 and B > 0, got A={A}, B={B}.")
+    if not (NOT_NEGATIVE.allows(A) and POSITIVE.allows(B)):
+        raise SettingsError(f"inverse_propensity needs finite A >= 0 and B > 0, got A={A!r:.80}, B={B!r:.80}.")
     if Y_train is not None:
         if counts is not None or n_points is not None:
             raise SettingsError("Give Y_train, or counts and n_points, not both.")

@@ -211,7 +211,7 @@ class ScoredPairs:
 
 def check_goal(goal: str) -> str:
     """Return the goal, or refuse one that is not known."""
-    if goal not in AVERAGES:
+    if not isinstance(goal, str) or goal not in AVERAGES:
         raise SettingsError(f"goal is {goal!r}; give one of {', '.join(AVERAGES)}")
     return goal
 

@@ -9,7 +9,7 @@ subclass defines ``_fit`` and ``_predict``, and ``_state`` and ``_restore`` of
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from operator import itemgetter
@@ -183,8 +183,7 @@ class Ranker(StoredRanker):
         csr_array, (N, L)
             Scores in (0, 1), in each row from the highest to the lowest.
         """
-        self._check_fitted()
-        self._check_params_if_changed()
+        self._check_ready()
         X, k = self._check_X(X), min(check_k(k), self.n_labels_)
         if self.label_map_ is not None:
             return self.label_map_.predict(self._predict, X, k, self.n_labels_)
@@ -237,7 +236,7 @@ class Ranker(StoredRanker):
 
     def _threshold(self, threshold: Any) -> float:
         """Return a threshold as a number from 0 to 1."""
-        if threshold != "auto":
+        if not isinstance(threshold, str) or threshold != "auto":
             return check_threshold(threshold)
         if self.threshold_ is None:
             raise ModelError(
@@ -263,8 +262,7 @@ class Ranker(StoredRanker):
         labels, scores : arrays
             The best first.
         """
-        self._check_fitted()
-        self._check_params_if_changed()
+        self._check_ready()
         indices, values = check_point(indices, values, self.n_features_in_)
         if self.label_map_ is not None:
             found = self.predict(csr_array((values, indices, [0, len(indices)]), shape=(1, self.n_features_in_)), k)
@@ -285,7 +283,7 @@ class Ranker(StoredRanker):
         """
         from longtail.metrics import evaluate
 
-        self._check_fitted()
+        self._check_ready()
         X = self._check_X(X)
         Y = check_labels(y, X.shape[0], self.n_labels_, ranker=type(self).__name__)
         return evaluate(Y, self.predict(X, 1), ks=(1,))["P@1"] / 100
@@ -341,8 +339,20 @@ class Ranker(StoredRanker):
 
     # Checks ------------------------------------------------------------------------------------------------------
 
+    def _check_ready(self) -> None:
+        """Require a fitted model whose parameters, and those of its parts, still meet their constraints."""
+        self._check_fitted()
+        self._check_params_if_changed()
+        for part in self._fitted_parts():
+            part._check_params_if_changed()
+
+    def _fitted_parts(self) -> Iterable[Ranker]:
+        """Return the fitted rankers whose parameters a prediction reads without calling their ``predict``."""
+        return ()
+
     def _check_further_points(self, X: Any, Y: Any) -> tuple[csr_array, csr_array]:
         """Check points for ``partial_fit``: labels may have been appended, none may be missing."""
+        self._check_ready()
         X = self._check_X(X)
         Y = check_labels(Y, X.shape[0], ranker=type(self).__name__)
         if Y.shape[1] < self.n_labels_:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -124,7 +124,7 @@ class Blend(Ranker):
             return
         if not isinstance(self.members, list | tuple) or not self.members:
             raise SettingsError(
-                f"members is {self.members!r}; give a list of rankers such as [Bonsai(), KNN()], by name "
+                f"members is {self.members!r:.80}; give a list of rankers such as [Bonsai(), KNN()], by name "
                 "blend([bonsai, knn]), or None to have them chosen by the data"
             )
         for member in self.members:
@@ -332,7 +332,7 @@ class Blend(Ranker):
         label_features : sparse or dense matrix, (n, D)
             Text of the new labels, in the feature space of the points.
         """
-        self._check_fitted()
+        self._check_ready()
         if not any(member._scores_text() for member in self.members_):
             raise ModelError(
                 "No member of this blend can score a label by its text. Fit it with label_features, and with a member "
@@ -426,6 +426,9 @@ class Blend(Ranker):
         point = SparseRows.single(indices, values)
         lists = [member._candidates(point, max(k, self.predictor_.width), 1) for member in self._listers()]
         return self.predictor_.predict_one(point, lists, k)
+
+    def _fitted_parts(self) -> Iterable[Ranker]:
+        return self.members_
 
     # Storing -----------------------------------------------------------------------------------------------------
 

@@ -103,7 +103,10 @@ def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray,
     if getattr(indices, "dtype", None) != np.int32:
         indices = _whole_numbers(indices)
     indices = np.ascontiguousarray(indices)
-    values = np.ascontiguousarray(values, np.float32)
+    try:
+        values = np.ascontiguousarray(values, np.float32)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"values are not numbers ({error})", remedy="Give the value of each feature") from None
     if indices.ndim != 1 or indices.shape != values.shape:
         raise DataError(
             f"indices has the shape {indices.shape} and values {values.shape}",

@@ -13,6 +13,7 @@ from text alone, and where held-out points are ranked better by the base alone, 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -211,6 +212,9 @@ class LabelText(Wrapper):
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         indptr, best, scores = csr_top_k_serial(ptr, labels[filled], mixed[filled], k)
         return csr_array((bounded_scores(scores), best, indptr), shape=(n, self.n_labels_))
+
+    def _fitted_parts(self) -> Iterable[Ranker]:
+        return (self.base_,) if self.alone_ else (self.base_, self.matcher_)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts = {"alone": self.alone_, "alpha_chosen": self.alpha_, "report": self.report_, "why": self.why_}

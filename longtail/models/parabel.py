@@ -27,9 +27,9 @@ class Parabel(LabelTreeRanker):
         Number of labels under one node, at most.
     loss : {"squared_hinge", "logistic"}
         Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
-    cost : float
+    cost : float or None
         C, the weight of the loss against the regulariser. More fits the training points more
-        closely.
+        closely. None chooses it on held-out points.
     tolerance : float
         Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
     threshold : float
@@ -62,7 +62,7 @@ class Parabel(LabelTreeRanker):
         arity: int = 2,
         max_leaf: int = 100,
         loss: str = "squared_hinge",
-        cost: float = 1.0,
+        cost: float | None = 1.0,
         tolerance: float = 0.1,
         threshold: float = 0.1,
         dtype: str = "int8",

@@ -23,7 +23,7 @@ from longtail.kernels.point_tree import LeafScoring
 from longtail.linear.point_forest import GrowSettings, PointForest, centroids
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.fastxml import FastXML
-from longtail.params import NOT_NEGATIVE, SHARE, Constraint
+from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Constraint
 from longtail.sparse import unit_rows
 
 
@@ -57,7 +57,12 @@ class PfastreXML(FastXML):
     """
 
     kind: ClassVar[str] = "pfastrexml"
-    _constraints: ClassVar[dict[str, Constraint]] = {"alpha": SHARE, "gamma": NOT_NEGATIVE}
+    _constraints: ClassVar[dict[str, Constraint]] = {
+        "alpha": SHARE,
+        "gamma": NOT_NEGATIVE,
+        "propensity_a": NOT_NEGATIVE,
+        "propensity_b": POSITIVE,
+    }
     _WIDTH = 256  # strongest features kept of a centroid
 
     def __init__(

@@ -39,7 +39,19 @@ from longtail.metrics import inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.presets import PresetRanker
 from longtail.models.wrapper import Wrapper
-from longtail.params import DROPOUT, SHARE, Anything, Boolean, Integer, Jobs, Number, Seed, optional
+from longtail.params import (
+    DROPOUT,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SHARE,
+    Anything,
+    Boolean,
+    Integer,
+    Jobs,
+    Number,
+    Seed,
+    optional,
+)
 from longtail.sparse import LEAST_SCORE, label_counts, labelled_rows, resized, select_labels
 from longtail.store import Stored
 from longtail.store.facts import ROWS, Text
@@ -140,8 +152,8 @@ class TAug(Wrapper, PresetRanker):
         "swap": SHARE,
         "tilt": SHARE,
         "n_candidates": Integer(1),
-        "propensity_a": Number(0, above=True),
-        "propensity_b": Number(0, above=True),
+        "propensity_a": NOT_NEGATIVE,
+        "propensity_b": POSITIVE,
         "n_jobs": Jobs(),
         "random_state": Seed(),
     }
@@ -351,7 +363,7 @@ class TAug(Wrapper, PresetRanker):
     def _stored_settings(cls, stored: Stored) -> SimpleNamespace:
         params = {name: value for name, value in stored.meta["params"].items() if name != "base"}
         model = cls(base=None, **params)  # type: ignore[arg-type]
-        model.check_params()
+        super(Wrapper, model).check_params()  # the base is a part, which was checked already
         return model.settings()
 
     @classmethod

@@ -65,7 +65,7 @@ class TextMatch(Ranker):
         label_features : sparse or dense matrix, (n, D)
             Text of the new labels, in the feature space of the points.
         """
-        self._check_fitted()
+        self._check_ready()
         Z = check_features(label_features, self.n_features_in_, "label_features")
         n_labels = self.n_labels_ + Z.shape[0]
         own = csr_array(eye_array(Z.shape[0], n_labels, k=self.n_labels_, format="csr"))

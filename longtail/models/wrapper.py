@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,6 +43,11 @@ class Wrapper(Ranker):
         _log.info("%s", self.cost())
         return super().fit(X, Y, label_features=label_features, validation=validation)
 
+    def check_params(self) -> None:
+        """Compare every parameter, those of the base too, with its constraint; the base must be a ranker."""
+        check_base(self.base, type(self).__name__)
+        super().check_params()
+
     def _fit_base(
         self,
         X: csr_array,
@@ -60,12 +66,11 @@ class Wrapper(Ranker):
             The base with its data-dependent choices settled (:meth:`tuned`). The fitted copy then shows the parameters
             of the base that was given, as it would if it had made these choices itself.
         """
-        base = check_base(self.base, type(self).__name__)
-        self.base_ = (base if recipe is None else recipe).unfitted()
+        self.base_ = (self.base if recipe is None else recipe).unfitted()
         self.base_._steps = self._steps.inside("base")
         self.base_.fit(X, Y, label_features=Z, validation=validation)
         if recipe is not None:
-            self.base_.set_params(**base.unfitted().get_params(deep=False))
+            self.base_.set_params(**self.base.unfitted().get_params(deep=False))
         return self.base_
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
@@ -108,6 +113,9 @@ class Wrapper(Ranker):
 
     def _parts(self) -> dict[str, Ranker]:
         return {"base": self.base_}
+
+    def _fitted_parts(self) -> Iterable[Ranker]:
+        return (self.base_,)
 
     def _restore_base(self, parts: dict[str, Ranker]) -> None:
         self.base_ = parts["base"]

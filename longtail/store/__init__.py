@@ -8,12 +8,13 @@ is declared by each class (:mod:`longtail.store.invariants`) and checked before 
 from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
 from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, stamp, write
 from longtail.store.owner import held, remove_leftovers, remove_leftovers_in
-from longtail.store.replace import CHECKPOINT, check_checkpoint, check_replaceable, remove_checkpoint
+from longtail.store.replace import CHECKPOINT, as_path, check_checkpoint, check_replaceable, remove_checkpoint
 
 __all__ = [
     "CHECKPOINT",
     "FORMAT_VERSION",
     "Stored",
+    "as_path",
     "atomic_file",
     "atomic_folder",
     "beside",

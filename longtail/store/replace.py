@@ -12,8 +12,9 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
-from longtail.errors import DataError
+from longtail.errors import DataError, SettingsError
 
 CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
@@ -74,7 +75,15 @@ def is_model(folder: Path) -> bool:
     return _foreign(folder) is None
 
 
+def as_path(path: Any) -> Path:
+    """Return a path as a :class:`~pathlib.Path`; anything but text and path objects is an error."""
+    if not isinstance(path, str | os.PathLike):
+        raise SettingsError(f"{path!r:.80} is not a path. Give the path of a folder.")
+    return Path(path)
+
+
 def _followed(path: str | os.PathLike[str]) -> Path:
+    as_path(path)
     return Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
 
 

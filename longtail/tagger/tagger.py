@@ -23,6 +23,7 @@ from longtail.models.base import Ranker
 from longtail.models.checks import check_k
 from longtail.names import LabelNumbers, Names, check_known_labels, find_label
 from longtail.notebook import notebook_html
+from longtail.params import Integer
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
 from longtail.tagger.label_editing import EditableTagger
@@ -185,6 +186,7 @@ class Tagger(EditableTagger):
         """
         from longtail.data import TextVectorizer
 
+        self.check_params()
         texts = text_list(texts)
         names = LabelNumbers(label_names)
         Y = names.matrix(label_lists(labels), len(texts))
@@ -214,6 +216,7 @@ class Tagger(EditableTagger):
         data : Dataset
             Points with features, and their labels.
         """
+        self.check_params()
         X, Y, Z = training_matrices(data)
         ranker = self._ranker().fit(X, Y, label_features=Z)
         self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
@@ -227,9 +230,21 @@ class Tagger(EditableTagger):
         tagger = cls(ranker)._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)
         return tagger._note_data(data.X, data.Y, data.name)
 
+    def check_params(self) -> None:
+        """Compare the settings of the model and of the vectoriser with their constraints, before any work."""
+        self._ranker().check_params()
+        if self.vectorizer is not None:
+            from longtail.data import TextVectorizer
+
+            if not isinstance(self.vectorizer, TextVectorizer):
+                raise SettingsError(f"vectorizer is {self.vectorizer!r:.80}; give a TextVectorizer, or None")
+            self.vectorizer.check_params()
+
     def _ranker(self) -> Ranker:
         if isinstance(self.model, str):
             return registry.make(self.model, self.settings)
+        if not isinstance(self.model, Ranker):
+            raise SettingsError(f"model is {self.model!r:.80}; give the name of a model or a ranker, such as Bonsai()")
         if self.settings:
             raise SettingsError("Settings are for a model given by name. Set them on the ranker itself.")
         return self.model
@@ -326,7 +341,7 @@ class Tagger(EditableTagger):
         """
         if threshold is None:
             return Thresholds((0.0,), limit=5 if k is None else k)
-        if threshold != "auto":
+        if not isinstance(threshold, str) or threshold != "auto":
             return Thresholds((check_threshold(threshold),), limit=5 if k is None else k)
         if "thresholds" in self.notes_:
             chosen = Thresholds.from_json(self.notes_["thresholds"])
@@ -389,11 +404,13 @@ class Tagger(EditableTagger):
             :func:`longtail.evaluate` returns them.
         """
         from longtail.metrics import evaluate, inverse_propensity
+        from longtail.metrics._inputs import check_ks
 
-        Y, scores = self._judged(texts, labels, max(ks))
+        cuts = check_ks(ks)
+        Y, scores = self._judged(texts, labels, int(cuts[-1]))
         counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
         weights = inverse_propensity(counts=counts, n_points=self.n_points_)
-        return evaluate(Y, scores, inv_propensity=weights, ks=ks)
+        return evaluate(Y, scores, inv_propensity=weights, ks=cuts.tolist())
 
     def explain(
         self,
@@ -441,7 +458,8 @@ class Tagger(EditableTagger):
         self._fitted()
         numbers = None
         if label is not None:
-            numbers = [self._label_number(one) for one in ([label] if isinstance(label, str | int) else label)]
+            several = label if isinstance(label, list | tuple | np.ndarray) else [label]
+            numbers = [self._label_number(one) for one in several]
         return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
 
     def score(self, X: Any, y: Any) -> float:
@@ -467,11 +485,13 @@ class Tagger(EditableTagger):
             )
         return self.vectorizer_.transform(texts)
 
-    def _label_number(self, label: str | int) -> int:
+    def _label_number(self, label: Any) -> int:
         if isinstance(label, str):
             return find_label(label, self.label_names_, self.label_ids_, numbered=self.label_counts_ is None)
-        if not 0 <= label < self.n_labels_:
-            raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
+        if not Integer(0, self.n_labels_ - 1).allows(label):
+            raise DataError(
+                f"there is no label {label!r:.80}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}"
+            )
         return int(label)
 
     @property

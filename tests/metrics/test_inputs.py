@@ -69,7 +69,7 @@ def test_truth_without_any_label() -> None:
 
 @pytest.mark.parametrize("ks", [[], [0], [-1, 3], [1.5], ["1"], [[1, 2]], [True]])
 def test_cut_offs(ks: Any) -> None:
-    with pytest.raises(SettingsError, match="ks must be whole numbers from 1 up"):
+    with pytest.raises(SettingsError, match="ks must be whole numbers from 1 to"):
         evaluate(TRUTH, SCORES, ks=ks)
 
 

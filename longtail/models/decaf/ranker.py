@@ -13,6 +13,7 @@ from too, in a few steps.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -269,7 +270,7 @@ class DECAF(EpochRanker):
             Text of the new labels, in the feature space of the points. A label without a single known word gets a
             number but is never suggested.
         """
-        self._check_fitted()
+        self._check_ready()
         if not self.scorer_.knows_text:
             raise ModelError(
                 "This DECAF was trained without label text and cannot score labels by theirs. "
@@ -289,6 +290,9 @@ class DECAF(EpochRanker):
         return 0.15
 
     # Prediction --------------------------------------------------------------------------------------------------
+
+    def _fitted_parts(self) -> Iterable[Ranker]:
+        return () if self.tree_ is None else (self.tree_,)
 
     def _pair_scorer(self) -> DecafScorer | _TreeShortlist:
         return self.scorer_ if self.tree_ is None else _TreeShortlist(self.scorer_, self.tree_)

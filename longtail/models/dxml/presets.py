@@ -6,12 +6,31 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from longtail.models.epoch_ranker import EPOCH_ADVANCED
-from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, OneOf, optional
+from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, OneOf, PathName, optional
 
 SKIP_GRAMS = ("kernel", "gensim")
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges between labels: a path, or a list of pairs."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        pairs = list | tuple | np.ndarray
+        return PathName().allows(value) or (
+            isinstance(value, pairs) and len(value) > 0 and all(isinstance(edge, pairs) for edge in value)
+        )
+
+    def __str__(self) -> str:
+        return "a path, or a list of pairs of label numbers"
+
 
 _DXML_FAST: dict[str, Any] = {  # None: chosen by the data
     "dim": 100,

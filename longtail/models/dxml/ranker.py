@@ -26,9 +26,9 @@ from longtail.kernels.encode import SparseRows, valid
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import FACTS, VotingPoints
-from longtail.models.dxml.presets import DXML_ADVANCED, DXML_PRESETS, default_batch_size, default_rate
+from longtail.models.dxml.presets import DXML_ADVANCED, DXML_PRESETS, Edges, default_batch_size, default_rate
 from longtail.models.epoch_ranker import EpochRanker
-from longtail.params import Anything, Constraint, Integer, PathName, optional
+from longtail.params import Constraint, Integer, PathName, optional
 from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, labelled_rows, resized, with_prefix, without_prefix
 from longtail.store import Stored
 from longtail.store.facts import ROWS, YES_NO
@@ -121,7 +121,7 @@ class DXML(EpochRanker):
     kind: ClassVar[str] = "dxml"
     _presets: ClassVar = DXML_PRESETS
     _advanced: ClassVar = DXML_ADVANCED
-    _constraints: ClassVar = {"hierarchy": Anything(), "cache": optional(PathName())}
+    _constraints: ClassVar = {"hierarchy": optional(Edges()), "cache": optional(PathName())}
 
     neighbours_: VotingPoints
     edges_: csr_array

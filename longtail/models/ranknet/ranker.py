@@ -40,7 +40,7 @@ from longtail.models.ranknet.reranker import (
     with_similarity,
 )
 from longtail.models.wrapper import Wrapper, folds, out_of_fold
-from longtail.params import POSITIVE, SHARE, Anything, Boolean, Integer, Jobs, Number, OneOf, Seed
+from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Anything, Boolean, Integer, Jobs, OneOf, Seed
 from longtail.sparse import (
     Arrays,
     csr_arrays,
@@ -135,8 +135,8 @@ class RankNet(PresetRanker, Wrapper):
         "text": Boolean(),
         "epochs": Integer(1),
         "n_folds": Integer(2),
-        "propensity_a": Number(),
-        "propensity_b": Number(),
+        "propensity_a": NOT_NEGATIVE,
+        "propensity_b": POSITIVE,
         "n_jobs": Jobs(),
         "random_state": Seed(),
     }

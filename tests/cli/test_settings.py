@@ -1,0 +1,134 @@
+"""Every parameter and every option of the command line meets wrong values: one message, exit code 2, nothing done."""
+
+from __future__ import annotations
+
+import math
+import os
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from longtail import registry
+from longtail.cli.app import app
+from tests.cli.conftest import Run
+from tests.test_settings import MODELS, VALUES, kinds_of, parameters, wrong_values
+
+_ALL = bool(os.environ.get("LONGTAIL_ALL_VALUES"))  # all values for each parameter, which takes a minute
+_WRAPPERS = {"ranknet", "taug", "labeltext", "calibrated"}
+
+
+@pytest.mark.parametrize("word", VALUES)
+def test_words_become_the_values_that_the_library_is_tested_with(word: str) -> None:
+    name, value = registry.parse_setting(f"bonsai.cost={word}")
+    assert name == "bonsai.cost"
+    assert type(value) is type(VALUES[word])
+    assert value == VALUES[word] or (math.isnan(value) and math.isnan(VALUES[word]))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_parameter_of_every_model(model: str, run: Run, here: Path) -> None:
+    """Two of the twelve values each, in turn, so that every value meets every kind of parameter."""
+    cls: Any = registry.model_class(model)
+    rules = parameters(cls) | {name: kinds_of(rule) for name, rule in getattr(cls, "_advanced", {}).items()}
+    turn = 0
+    for name, annotation in rules.items():
+        words = [word for word in wrong_values(name, annotation) if word in VALUES]
+        if name == "base":
+            continue  # --set gives values, not models
+        for word in words if _ALL else islice(cycle(words), 2 * turn, 2 * turn + 2):
+            expression = f"{model}(popular)" if model in _WRAPPERS else model
+            line = ["train", "nowhere.csv", "-m", expression, "-o", "out", "--set", f"{model}.{name}={word}"]
+            result = run(*line, code=2)
+            assert f"error: {name} is" in result.stderr, f"{line}: {result.stderr}"
+            assert result.stderr.count("\n") == 1
+        turn += 1
+    assert list(here.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["min_df", "ngrams", "hashing", "idf", "n_jobs", "stop_words", "max_features"])
+def test_parameters_of_the_vectorizer(name: str, run: Run, here: Path) -> None:
+    for word in ("x", "", "NaN", "-1.5", "[1]", "{}", "2147483648"):
+        for verb in (["train", "nowhere.csv", "-m", "popular", "-o", "out"], ["convert", "nowhere.csv", "out"]):
+            assert f"error: {name} is" in run(*verb, "--set", f"text.{name}={word}", code=2).stderr
+    assert list(here.iterdir()) == []
+
+
+# Options of verbs: those that are no text, path or flag, with the words that they take --------------------------------
+
+_NUMBERS = {word for word in VALUES if word not in ("x", "", "none", "[1]", "{}", "true")}
+_COUNT = {"2147483648"}
+_SHARE = {"0"}
+_PROPENSITY = {"1.5", "2147483648"}
+OPTIONS: dict[str, tuple[list[str], dict[str, set[str]]]] = {
+    "train": (
+        ["train", "nowhere.csv", "-m", "popular", "-o", "out"],
+        {"--seed": {"0", *_COUNT}, "--jobs": {"-1"}, "--memory": {"1.5", *_COUNT}, "--format": set()},
+    ),
+    "predict": (["predict", "m", "-t", "a"], {"-k": _COUNT, "--threshold": _SHARE}),
+    "evaluate": (
+        ["evaluate", "m", "nowhere.csv"],
+        {"--propensity-a": {"0", *_PROPENSITY}, "--propensity-b": _PROPENSITY, "--threshold": _SHARE},
+    ),
+    "explain": (["explain", "m", "-t", "a"], {"-k": _COUNT}),
+    "compare": (
+        ["compare", "nowhere.csv", "-m", "popular"],
+        {
+            "--seed": {"0", *_COUNT},
+            "--seeds": set(),
+            "--jobs": {"-1"},
+            "--propensity-a": {"0", *_PROPENSITY},
+            "--propensity-b": _PROPENSITY,
+            "--format": set(),
+        },
+    ),
+    "optimize": (["optimize", "m", "nowhere.csv"], {"--goal": set()}),
+    "report": (
+        ["report", "m", "--data", "nowhere.csv"],
+        {"--propensity-a": {"0", *_PROPENSITY}, "--propensity-b": _PROPENSITY, "--format": set()},
+    ),
+    "convert": (["convert", "nowhere.csv", "out"], {"--compression": set(), "--to": set()}),
+    "serve": (
+        ["serve", "m"],
+        {
+            "--port": {"0"},
+            "--workers": set(),
+            "--max-body": {"1.5"},
+            "--max-batch": _COUNT,
+            "--max-k": _COUNT,
+            "--max-seconds": {"1.5"},
+            "--log-level": set(),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("verb", "option"), [(verb, option) for verb, (_, known) in OPTIONS.items() for option in known]
+)
+def test_options_of_verbs(verb: str, option: str, run: Run, here: Path) -> None:
+    line, known = OPTIONS[verb]
+    for word in VALUES:
+        if word not in known[option]:
+            stderr = run(*line, option, word, code=2).stderr
+            assert option.lstrip("-") in stderr, f"{option} {word}: {stderr}"
+    assert list(here.iterdir()) == []
+
+
+def test_no_option_that_takes_a_number_is_forgotten() -> None:
+    """Typer checks the type of a number; what its range is, the table above tests."""
+    import inspect
+
+    from longtail.cli import app as module
+
+    command: Any = typer.main.get_command(app)
+    assert set(OPTIONS) <= set(command.commands)
+    for verb, function in module._VERBS.items():
+        hints = {p.name: str(p.annotation) for p in inspect.signature(module.expanded(function)).parameters.values()}
+        listed = OPTIONS.get(verb, ([], {}))[1]
+        names = {parameter.name: parameter.opts for parameter in command.commands[verb].params}
+        for name, hint in hints.items():
+            if "Annotated[int" in hint or "Annotated[float" in hint:
+                assert set(names[name]) & set(listed), f"{verb} {names[name]}"
