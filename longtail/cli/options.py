@@ -49,6 +49,13 @@ SeedOption = Annotated[
     int, typer.Option(min=0, max=2**63 - 1, metavar="INT", help="Seed of all random choices, from 0.")
 ]
 JobsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", show_default=False)]
+EngineOption = Annotated[
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="Where work runs: local (the cores of this machine), ray, or ray://HOST:PORT for a cluster.",
+    ),
+]
 FormatOption = Annotated[
     str | None,
     typer.Option(

@@ -13,6 +13,7 @@ from longtail.cli.console import emit, out, say, tell, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
+    EngineOption,
     JobsOption,
     JsonFlag,
     SeedOption,
@@ -54,6 +55,7 @@ class RunOptions:
 
     seed: SeedOption = 0
     jobs: JobsOption = None
+    engine: EngineOption = "local"
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start again: remove the checkpoint that an interrupted training left.")
     ] = False
@@ -97,8 +99,10 @@ def train_model(
     settings, vectorizer = split_settings(set_)
     ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs))
     ranker.check_params()
+    from longtail import engine
     from longtail.engine.memory import set_limit
 
+    engine.check_name(run.engine)
     set_limit(run.memory)
     if run.estimate:
         _tell_estimate(ranker, model, _read_data(data, options, vectorizer, feedback)[0], json)
@@ -116,7 +120,7 @@ def train_model(
     if sum(fits.values()) > 1:
         say(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
     checkpoint = checkpoint_of(out_folder, run.fresh)
-    with ranker.resumable(checkpoint):
+    with engine.use(run.engine), ranker.resumable(checkpoint):
         with (
             doing(f"training {model} on {read.n_points:,} points, {read.n_labels:,} labels"),
             measure.stopwatch() as watch,

@@ -63,6 +63,10 @@ class Steps:
         self.prefix = prefix
         self._lock: IO[str] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Keep no steps in another process: the folder may be out of its reach, and this process has the lock."""
+        return Steps, ()
+
     def inside(self, part: str) -> Steps:
         """Return the steps of a part of the run, such as a member of a blend."""
         return Steps(self.folder, f"{self.prefix}{part}.")

@@ -28,11 +28,19 @@ Result = TypeVar("Result")
 _FEW_ROWS = 64  # rows that one thread is done with before others have begun
 _executor: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
+_most_cores: int | None = None
 
 
 def available_cores() -> int:
     """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    machine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return machine if _most_cores is None else min(machine, _most_cores)
+
+
+def limit_cores(n: int) -> None:
+    """Use no more than `n` cores in this process, for one of several processes on a machine."""
+    global _most_cores
+    _most_cores = n
 
 
 def cores(n_jobs: int | None) -> int:

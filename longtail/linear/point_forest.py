@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
-from longtail.engine import memory
+from longtail.engine import current, memory
 from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels import gather, partition, point_tree, pool
 from longtail.kernels.beam import Results
@@ -20,6 +20,8 @@ from longtail.linear.tree import mean_label_vectors
 from longtail.sparse import from_top_k, frozen, frozen_csr, labelled_rows
 from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
+
+GrownTree = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -103,28 +105,37 @@ class PointForest(FlatArrays):
             "Lower n_jobs (each thread needs the points twice) or n_trees, or use fewer points.",
         )
 
-        matrices = _csr(X), _csr(Y)
-        gains = partition.LabelGains(weights, partition.ideal_gains(Y.indptr, discounts), discounts)
+        ideal = partition.ideal_gains(Y.indptr, discounts)
+        gains = partition.LabelGains(frozen(weights), frozen(ideal), frozen(discounts))
         growth = point_tree.Growth(settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost))
-
-        def work(tree: int) -> tuple[np.ndarray, ...]:
-            seed = int(seeds[tree])
-
-            def grow_tree() -> dict[str, np.ndarray]:
-                grown = point_tree.grow_point_tree(*matrices, gains, points.copy(), X.shape[1], growth, seed)
-                return {f"{i}": array for i, array in enumerate(grown)}
-
-            arrays = settings.steps.arrays(f"tree-{tree + 1}", grow_tree)
-            done(1 / settings.n_trees)
-            return tuple(arrays[f"{i}"] for i in range(len(arrays)))
-
         seeds = np.random.default_rng(seed).integers(1 << 31, size=settings.n_trees)
+        names = [f"tree-{number + 1}" for number in range(settings.n_trees)]
+        trees: dict[str, GrownTree] = {}
+        for name in names:
+            if settings.steps.find(name) is not None:
+                arrays = settings.steps.arrays(name, dict)
+                trees[name] = tuple(arrays[f"{i}"] for i in range(len(arrays)))
+        missing = [number for number, name in enumerate(names) if name not in trees]
+
+        def finished(i: int, tree: GrownTree) -> None:
+            name = names[missing[i]]
+            trees[name] = tree
+            settings.steps.arrays(name, lambda: {f"{i}": array for i, array in enumerate(tree)})
+            done(1 / settings.n_trees)
+
         with progress.stage("growing trees") as done:
-            trees = pool.run(work, range(settings.n_trees), n_jobs)
-        return cls._join(trees, centroids)
+            done(1 - len(missing) / settings.n_trees)
+            current().map(
+                _grow_tree,
+                [int(seeds[number]) for number in missing],
+                ((_csr(X), _csr(Y)), gains, frozen(points), X.shape[1], growth),
+                n_jobs=n_jobs,
+                finished=finished,
+            )
+        return cls._join([trees[name] for name in names], centroids)
 
     @classmethod
-    def _join(cls, trees: list[tuple[np.ndarray, ...]], centroids: csr_array | None) -> PointForest:
+    def _join(cls, trees: list[GrownTree], centroids: csr_array | None) -> PointForest:
         child, ptr, features, values, bias, leaf_ptr, labels, shares = zip(*trees, strict=True)
         roots = np.cumsum([0, *map(len, child)])
         leaves = np.cumsum([0, *(len(starts) - 1 for starts in leaf_ptr)])
@@ -210,6 +221,18 @@ class PointForest(FlatArrays):
 
         pool.spread(work, X.shape[0], n_jobs)
         return from_top_k(*results, n_labels)
+
+
+def _grow_tree(
+    seed: int,
+    matrices: tuple[Csr, Csr],
+    gains: partition.LabelGains,
+    points: np.ndarray,
+    n_features: int,
+    growth: point_tree.Growth,
+) -> GrownTree:
+    """Grow one tree, which depends on its seed only."""
+    return point_tree.grow_point_tree(*matrices, gains, points.copy(), n_features, growth, seed)
 
 
 def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:

@@ -1,4 +1,4 @@
-"""Train the nodes of label trees. Every group of siblings is a separate small problem; threads take them in turn.
+"""Train the nodes of label trees. Every group of siblings is a separate small problem: a task of the engine.
 
 The classifier of a child separates its points from those of its siblings: positives are the points with a label under
 the child, negatives the other points of the parent. Only the features of the parent's points are used.
@@ -7,6 +7,7 @@ the child, negatives the other points of the parent. Only the features of the pa
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,15 +15,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
-from longtail.engine import memory
+from longtail.engine import current, memory
 from longtail.engine.checkpoints import NO_STEPS, Steps
-from longtail.kernels import gather, pool, solve
+from longtail.kernels import gather, solve
 from longtail.linear.tree import LabelTree
-from longtail.sparse import Arrays, with_prefix, without_prefix
+from longtail.sparse import Arrays, frozen, frozen_csr, with_prefix, without_prefix
 
 ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
-_BATCH_WORK = 3e10  # of the nodes that one thread trains between two checkpoints: about a minute
+_BATCH_WORK = 3e10  # of the nodes that one core trains between two checkpoints: about a minute
 _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
@@ -72,14 +73,34 @@ _Solved = tuple[int, tuple[np.ndarray, ...]]  # the first of some neighbouring n
 
 
 @dataclass(frozen=True)
-class _Task:
-    points: np.ndarray  # rows of X at the parent
-    point_ptr: np.ndarray  # children of this level x points
+class _Level:
+    """Points of the nodes and of the groups of one level of a tree, and the number of its first node."""
+
+    point_ptr: np.ndarray  # nodes x points
     members: np.ndarray
+    group_ptr: np.ndarray  # groups x points
+    group_points: np.ndarray
+    offset: int
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Some siblings. Only numbers: arrays are in the level, which all tasks share."""
+
+    level: int
+    group: int  # within its level
     first: int  # child, within its level
     last: int
-    offset: int  # number of the level's first node
+    lanes: int  # problems solved at a time; by the size of the group, so that it does not depend on how it is cut
     work: float
+
+    def points(self, levels: Sequence[_Level]) -> np.ndarray:
+        """Return the rows of X at the parent."""
+        level = levels[self.level]
+        return level.group_points[level.group_ptr[self.group] : level.group_ptr[self.group + 1]]
+
+
+_scratch = threading.local()
 
 
 def train_nodes(
@@ -95,35 +116,39 @@ def train_nodes(
 
     `steps` keeps finished trees, and batches of nodes of a large tree.
     """
-    scratch = threading.local()
-    total = 1.0  # work of all tasks of a tree
-
-    def work(task: _Task) -> list[list[_Solved]]:
-        if not hasattr(scratch, "place"):
-            scratch.place = np.full(X.shape[1], -1, np.int32)
-            scratch.where = np.empty(X.shape[0], np.int32)
-        found = _solve(task, X, settings, seed, scratch.place, scratch.where)
-        done(task.work / total / len(trees))
-        return found
+    engine = current()
+    cores = engine.cores(n_jobs)
+    points = engine.share(frozen_csr(X))  # frozen: another process has read-only arrays, too
 
     def train(number: int, tree: LabelTree) -> Arrays:
         """Return the weights of one tree for all costs."""
-        nonlocal total
-        tasks = _tasks(tree, X, Y, pool.cores(n_jobs))
-        tasks.sort(key=lambda task: -task.work)  # the largest first, so that threads finish together
+        levels, tasks = _tasks(tree, X, Y, cores)
+        tasks.sort(key=lambda task: -task.work)  # the largest first, so that cores finish together
         total = sum(task.work for task in tasks) or 1.0
         if not number:  # the other trees are similar, and an error after an hour would be late
-            _require_memory(tasks, X, settings, n_jobs)
+            _require_memory(tasks, levels, X, settings, cores)
+        shared = points, engine.share(levels), settings, seed
+
+        def solved_of(some: list[_Task]) -> list[list[list[_Solved]]]:
+            return engine.map(
+                _solve,
+                some,
+                shared,
+                n_jobs=n_jobs,
+                weights=[task.work for task in some],
+                finished=lambda i, _: done(some[i].work / total / len(trees)),
+            )
+
         solved: list[list[list[_Solved]]] = []
-        batches = _batches(tasks, pool.cores(n_jobs), steps)
+        batches = _batches(tasks, cores, steps)
         for batch, some in enumerate(batches):
             if len(batches) == 1:
-                solved += pool.run(work, some, n_jobs)
+                solved += solved_of(some)
                 continue
             kept = steps.inside(f"tree-{number + 1}")
-            arrays = kept.arrays(f"nodes-{batch + 1}", lambda some=some: _packed(pool.run(work, some, n_jobs)))  # type: ignore[misc]
+            arrays = kept.arrays(f"nodes-{batch + 1}", lambda some=some: _packed(solved_of(some)))  # type: ignore[misc]
             solved.append([_unpacked(without_prefix(f"{c}.", arrays)) for c in range(len(settings.costs))])
-        del tasks, batches
+        del tasks, levels, batches
         found: Arrays = {}
         for c in range(len(settings.costs)):
             parts = [part for task in solved for part in task[c]]
@@ -139,11 +164,11 @@ def train_nodes(
     return weights
 
 
-def _batches(tasks: list[_Task], threads: int, steps: Steps) -> list[list[_Task]]:
+def _batches(tasks: list[_Task], cores: int, steps: Steps) -> list[list[_Task]]:
     """Cut tasks into batches of about a minute each, the results of which a checkpoint keeps."""
     if steps.folder is None:
         return [tasks]
-    most = _BATCH_WORK * threads
+    most = _BATCH_WORK * cores
     batches: list[list[_Task]] = [[]]
     size = 0.0
     for task in tasks:
@@ -177,14 +202,15 @@ def _unpacked(arrays: Arrays) -> list[_Solved]:
     return [(int(first), tuple(kept)) for first, *kept in zip(arrays["first"], *columns, strict=True)]
 
 
-def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_Task]:
-    """Return one task per group with more than one child, and several for a large group."""
+def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[list[_Level], list[_Task]]:
+    """Return the levels, and one task per group with more than one child, or several for a large group."""
     leaf = np.full(Y.shape[1], -1, np.int32)
     leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
     row_ptr, nodes = gather.lift(Y.indptr, Y.indices, leaf, len(tree.labels))
     parents = tree.parents()
     lengths = np.diff(X.indptr)
-    tasks = []
+    levels: list[_Level] = []
+    tasks: list[_Task] = []
     for level in range(tree.depth - 1, -1, -1):
         begin, end = int(tree.level_ptr[level]), int(tree.level_ptr[level + 1])
         group = parents[begin:end]  # of each node of this level
@@ -193,6 +219,8 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
         point_ptr, members = gather.invert(row_ptr, nodes, end - begin)
         row_ptr, nodes = gather.lift(row_ptr, nodes, group - first_group, n_groups)
         group_ptr, group_points = gather.invert(row_ptr, nodes, n_groups)
+        number = len(levels)
+        levels.append(_Level(frozen(point_ptr), frozen(members), frozen(group_ptr), frozen(group_points), begin))
         for g in range(n_groups):
             first, last = (int(tree.child_ptr[first_group + g + side]) - begin for side in (0, 1))
             if last - first < 2:
@@ -200,52 +228,63 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, threads: int) -> list[_T
             points = group_points[group_ptr[g] : group_ptr[g + 1]]
             load = float(lengths[points].sum() + len(points))
             step = last - first
-            if load * step > 1e7:  # about a fiftieth of a second: worth sharing among threads
-                step = max(solve.LANES, -(-step // (2 * threads) // solve.LANES) * solve.LANES)
+            lanes = 2 if step <= 2 else solve.LANES
+            if load * step > 1e7:  # about a fiftieth of a second: worth sharing among cores
+                step = max(solve.LANES, -(-step // (2 * cores) // solve.LANES) * solve.LANES)
             tasks += [
-                _Task(points, point_ptr, members, a, min(a + step, last), begin, load * (min(a + step, last) - a))
+                _Task(number, g, a, min(a + step, last), lanes, load * (min(a + step, last) - a))
                 for a in range(first, last, step)
             ]
-    return tasks
+    return levels, tasks
 
 
-def _require_memory(tasks: list[_Task], X: csr_array, settings: SolverSettings, n_jobs: int | None) -> None:
-    threads = min(pool.cores(n_jobs), len(tasks))
+def _require_memory(
+    tasks: list[_Task], levels: list[_Level], X: csr_array, settings: SolverSettings, cores: int
+) -> None:
+    needed = (_task_bytes(task, len(task.points(levels)), X, len(settings.costs)) for task in tasks)
     memory.require(
-        threads * max((_task_bytes(task, X, len(settings.costs)) for task in tasks), default=0),
+        min(cores, len(tasks)) * max(needed, default=0),
         "Training",
         "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
     )
 
 
-def _task_bytes(task: _Task, X: csr_array, n_costs: int) -> float:
-    """Estimate the memory of one thread: points of the group, signs and duals, eight columns of weights per cost."""
-    n = len(task.points)
+def _task_bytes(task: _Task, n: int, X: csr_array, n_costs: int) -> float:
+    """Estimate the memory of one core: n points of the group, signs and duals, eight columns of weights per cost."""
     nnz = task.work / (task.last - task.first)
     features = min(X.shape[1], nnz)
     weights = 4 * (features + 1) * ((2 + n_costs) * solve.LANES + 2)
     return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + weights + 4 * sum(X.shape)
 
 
+def _scratch_for(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Return scratch of this thread for points and features, kept between tasks: a small one must not wait for it."""
+    if getattr(_scratch, "shape", None) != shape:
+        _scratch.shape = shape
+        _scratch.place, _scratch.where = np.full(shape[1], -1, np.int32), np.empty(shape[0], np.int32)
+    return _scratch.place, _scratch.where
+
+
 def _solve(
-    task: _Task, X: csr_array, settings: SolverSettings, seed: int, place: np.ndarray, where: np.ndarray
+    task: _Task, X: csr_array, levels: Sequence[_Level], settings: SolverSettings, seed: int
 ) -> list[list[_Solved]]:
     """Solve the problems of the children of a task for each cost."""
-    indptr, indices, data, squares, features = gather.gather_rows(X.indptr, X.indices, X.data, task.points, place)
+    level, rows = levels[task.level], task.points(levels)
+    place, where = _scratch_for(X.shape)
+    indptr, indices, data, squares, features = gather.gather_rows(X.indptr, X.indices, X.data, rows, place)
     points = solve.SolverRows(indptr, indices, data, squares + np.float32(1))  # 1 for the bias
     limits = solve.Limits(float(settings.tolerance), int(settings.rounds), float(settings.effort))
-    where[task.points] = np.arange(len(task.points), dtype=np.int32)
-    lanes = 2 if task.last - task.first <= 2 else solve.LANES
-    signs = np.empty((len(task.points), lanes), np.float32)
+    where[rows] = np.arange(len(rows), dtype=np.int32)
+    signs = np.empty((len(rows), task.lanes), np.float32)
     costs = np.array(settings.costs, np.float64)
     found: list[list[_Solved]] = [[] for _ in costs]
-    for first in range(task.first, task.last, lanes):
-        last = min(first + lanes, task.last)
-        gather.fill_signs(task.point_ptr, task.members, first, last, where, signs)
+    for first in range(task.first, task.last, task.lanes):
+        last = min(first + task.lanes, task.last)
+        gather.fill_signs(level.point_ptr, level.members, first, last, where, signs)
         solved = _SOLVERS[settings.loss](points, signs, costs, limits, seed + first)
         for of_cost, weights in zip(found, solved, strict=True):
             kept = gather.prune(weights, features, last - first, settings.threshold, np.empty(0, settings.dtype))
-            of_cost.append((task.offset + first, kept))
+            of_cost.append((level.offset + first, kept))
     return found
 
 

@@ -16,10 +16,10 @@ from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from longtail.combine.candidates import CandidateList, PairScorer
-from longtail.engine import memory
+from longtail.engine import current, memory
 from longtail.engine.checkpoints import NO_STEPS, Steps, run_identity
 from longtail.errors import DataError, ModelError
 from longtail.kernels.encode import SparseRows
@@ -37,6 +37,8 @@ from longtail.models.training_part import TrainingPart
 from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
 from longtail.sparse import select_entries
+
+_BLOCK = 8192  # points that one task of a cluster predicts
 
 
 class Ranker(StoredRanker):
@@ -185,6 +187,13 @@ class Ranker(StoredRanker):
         """
         self._check_ready()
         X, k = self._check_X(X), min(check_k(k), self.n_labels_)
+        if current().remote and X.shape[0] > _BLOCK:
+            blocks = [slice(start, start + _BLOCK) for start in range(0, X.shape[0], _BLOCK)]
+            return vstack(current().map(_predict_block, blocks, (self, X, k)), format="csr")
+        return self._predict_here(X, k)
+
+    def _predict_here(self, X: csr_array, k: int) -> csr_array:
+        """Score the best labels of points that have been checked, in this process."""
         if self.label_map_ is not None:
             return self.label_map_.predict(self._predict, X, k, self.n_labels_)
         return self._predict(X, k)
@@ -402,6 +411,11 @@ class Ranker(StoredRanker):
             raise DataError("validation is not a pair", remedy="Give (X, Y) of the held-out points") from None
         X_held = check_features(X_held, X.shape[1])
         return X_held, check_labels(Y_held, X_held.shape[0], Y.shape[1])
+
+
+def _predict_block(rows: slice, ranker: Ranker, X: csr_array, k: int) -> csr_array:
+    """Score the best labels of some points."""
+    return ranker._predict_here(X[rows], k)
 
 
 def data_bytes(*matrices: csr_array | None) -> float:

@@ -143,9 +143,9 @@ class LabelText(Wrapper):
         )
         recipe = self._tuned_base(X, Y, Z)
         if len(rest) and Y[rows].nnz:
-            self.base_ = self._fitted_copy(recipe, "part", X[rows], Y[rows], Z)
+            self.base_ = self._copy_of(recipe, "part").fit(X[rows], Y[rows], label_features=Z)
             self._learn((X[rows], Y[rows]), (X[rest], Y[rest]), Z)
-        self.base_ = self._fitted_copy(recipe, "base", X, Y, Z)
+        self.base_ = self._copy_of(recipe, "base").fit(X, Y, label_features=Z)
         if not self.alone_:
             self.predictor_ = replace(self._predictor(X, Y, Z), combiner=self.predictor_.combiner)
 

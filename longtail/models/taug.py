@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
@@ -31,7 +31,7 @@ from longtail.combine.predictor import CandidatePredictor
 from longtail.combine.selection import measures
 from longtail.data.augment import augmented
 from longtail.data.split import hold_out_points
-from longtail.engine import memory
+from longtail.engine import current, memory
 from longtail.kernels import pool
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.labels.head_tail import head
@@ -63,6 +63,13 @@ _MANY_LABELS = 100_000  # from here on the paper's τ is 0.01
 _HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
 
 Part = tuple[csr_array, csr_array]
+
+
+class Side(NamedTuple):
+    """A copy of the base to be fitted, and whether its labels are those of the tail."""
+
+    copy: Ranker
+    tail: bool
 
 
 class TAug(Wrapper, PresetRanker):
@@ -250,22 +257,14 @@ class TAug(Wrapper, PresetRanker):
         `points` is the name of these points in a checkpoint.
         """
         settings = self.settings()
-        wide = Z if Z is None or not settings.rest else resized(Z, Y.shape[1] + 1)  # "none of these" has no text
-
-        def fit(tail: bool) -> Ranker:
-            side = select_labels(Y, ~is_head if tail else is_head)
-            rows = labelled_rows(side)
-            some = X[rows], side[rows]
-            if tail:
-                some = augmented(*some, settings.n_aug, 1 - settings.dropout, settings.swap, self._seed)
-            if settings.rest:
-                some = _with_rest(*some, X[np.flatnonzero(np.diff(side.indptr) == 0)])
-            return self._fitted_copy(recipe, f"{points}-{'tail' if tail else 'head'}", *some, wide)
-
+        sides = [Side(self._copy_of(recipe, f"{points}-{name}"), name == "tail") for name in ("head", "tail")]
         free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + settings.n_aug)
         at_once = self.n_jobs if free is None or free > held_twice else 1
-        self.base_, self.tail_ = pool.run(fit, (False, True), at_once)
-        self.whole_ = self._fitted_copy(recipe, f"{points}-whole", X, Y, Z) if settings.whole else None
+        shared = X, Y, Z, is_head, settings, self._seed
+        self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, whole=True)
+        self.whole_ = None
+        if settings.whole:
+            self.whole_ = self._copy_of(recipe, f"{points}-whole").fit(X, Y, label_features=Z)
 
     def _integrate(self, Y_train: csr_array, held: Part) -> None:
         """Train the combiner and choose the tilt, by points that no copy has seen."""
@@ -382,6 +381,27 @@ class TAug(Wrapper, PresetRanker):
             self.weights_ = arrays["weights"]
             self.predictor_ = CandidatePredictor.restored(facts, arrays, [], self.n_features_in_)
             self.predictor_.width = self.n_candidates
+
+
+def _fit_side(
+    side: Side,
+    X: csr_array,
+    Y: csr_array,
+    Z: csr_array | None,
+    is_head: np.ndarray,
+    settings: SimpleNamespace,
+    seed: int,
+) -> Ranker:
+    """Fit the copy of one side to its points."""
+    own = select_labels(Y, ~is_head if side.tail else is_head)
+    rows = labelled_rows(own)
+    points = X[rows], own[rows]
+    if side.tail:
+        points = augmented(*points, settings.n_aug, 1 - settings.dropout, settings.swap, seed)
+    if settings.rest:
+        points = _with_rest(*points, X[np.flatnonzero(np.diff(own.indptr) == 0)])
+        Z = None if Z is None else resized(Z, Y.shape[1] + 1)  # "none of these" has no text
+    return side.copy.fit(*points, label_features=Z)
 
 
 def _with_rest(X: csr_array, Y: csr_array, others: csr_array) -> tuple[csr_array, csr_array]:

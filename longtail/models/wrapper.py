@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from longtail.engine import current
 from longtail.errors import SettingsError
 from longtail.models.base import Ranker, data_bytes
 from longtail.progress import stage
@@ -105,11 +106,11 @@ class Wrapper(Ranker):
         base._steps = self._steps.inside("choices")
         return base.tuned(X, Y, Z)
 
-    def _fitted_copy(self, recipe: Ranker, name: str, X: csr_array, Y: csr_array, Z: csr_array | None) -> Ranker:
-        """Return a copy of the base fitted to these points; a checkpoint keeps its steps under `name`."""
+    def _copy_of(self, recipe: Ranker, name: str) -> Ranker:
+        """Return a copy of the base to be fitted; a checkpoint keeps its steps under `name`."""
         copy = recipe.unfitted()
         copy._steps = self._steps.inside(name)
-        return copy.fit(X, Y, label_features=Z)
+        return copy
 
     def _parts(self) -> dict[str, Ranker]:
         return {"base": self.base_}
@@ -181,17 +182,28 @@ def out_of_fold(
         raise SettingsError(f"n_folds={n_folds} must be from 2 to the number of points (n_samples={n_points})")
     parts = folds(n_points, n_folds, random_state)
     recipe = base.tuned(X, Y, Z)
-    scores: list[csr_array] = []
+    copies = [recipe.unfitted() for _ in parts]
+    for number, copy in enumerate(copies):
+        copy._steps = base._steps.inside(f"fold-{number + 1}")
     with stage("scoring out of fold") as done:
-        for held in parts:
-            rest = np.setdiff1d(np.arange(n_points), held)
-            if Y[rest].nnz == 0:
-                raise SettingsError(f"With n_folds={n_folds} a part of the points has no label. Take fewer folds.")
-            copy = recipe.unfitted()
-            copy._steps = base._steps.inside(f"fold-{len(scores) + 1}")
-            scores.append(copy.fit(X[rest], Y[rest], label_features=Z).predict(X[held], k))
-            done(1 / n_folds)
+        scores = current().map(
+            _score_fold,
+            zip(copies, parts, strict=True),
+            (X, Y, Z, k),
+            n_jobs=1,  # one after another on this machine: a fit has threads of its own
+            whole=True,
+            finished=lambda *_: done(1 / n_folds),
+        )
     return _rows_back(vstack(scores, format="csr"), np.concatenate(parts))
+
+
+def _score_fold(fold: tuple[Ranker, np.ndarray], X: csr_array, Y: csr_array, Z: csr_array | None, k: int) -> csr_array:
+    """Fit a ranker to all points but those of its fold, and return its scores for these."""
+    copy, held = fold
+    rest = np.setdiff1d(np.arange(X.shape[0]), held)
+    if Y[rest].nnz == 0:
+        raise SettingsError("With so many folds (n_folds) a part of the points has no label. Take fewer folds.")
+    return copy.fit(X[rest], Y[rest], label_features=Z).predict(X[held], k)
 
 
 def folds(n_points: int, n_folds: int, random_state: int) -> list[np.ndarray]:

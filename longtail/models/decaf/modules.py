@@ -138,6 +138,10 @@ class Training:
     plan: Plan
     identity: str = ""
 
+    def for_another_process(self) -> Training:
+        """Return the same training without a checkpoint, whose folder another process may not see."""
+        return replace(self, plan=replace(self.plan, loop=replace(self.plan.loop, checkpoint=None)))
+
     def surrogate(self) -> TextNetwork | None:
         """Run Module I, which all networks share."""
         plan = self.plan

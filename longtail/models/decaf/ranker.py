@@ -20,6 +20,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import store
+from longtail.engine import current
 from longtail.errors import ModelError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
@@ -36,7 +37,8 @@ from longtail.store.facts import ROWS
 from longtail.store.invariants import Rules
 
 if TYPE_CHECKING:
-    from longtail.models.decaf.modules import Plan, Training
+    from longtail.models.decaf.modules import Plan, Ranking, Training
+    from longtail.models.decaf.network import TextNetwork
 
 _CHUNK = 8192  # points whose clusters are searched at once
 _LISTED = 24  # labels of a training point's list that hard negatives are drawn from
@@ -180,7 +182,8 @@ class DECAF(EpochRanker):
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
         surrogate = self._training.surrogate()
-        trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
+        shared = self._training.for_another_process() if current().remote else self._training, surrogate
+        trained = current().map(_train_network, range(settings.n_networks), shared, n_jobs=1, whole=True)
         self._rankings = [ranking for ranking, _ in trained]
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
@@ -319,6 +322,11 @@ class DECAF(EpochRanker):
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.history_, self.tree_ = facts["history"], parts.get("tree")
         self.scorer_ = DecafScorer.restored(facts, arrays, self.n_labels_)
+
+
+def _train_network(number: int, training: Training, surrogate: TextNetwork | None) -> tuple[Ranking, list[Any]]:
+    """Train one network of the ensemble."""
+    return training.ranker(number, surrogate)
 
 
 class _TreeShortlist:

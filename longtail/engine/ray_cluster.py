@@ -1,0 +1,258 @@
+"""Tasks on a Ray cluster.
+
+Shared data is put into Ray's object store: it travels once to each machine, where all processes read it in place. Small
+tasks are put together, so that a call takes long enough to be worth its journey. Results come back as bytes and are
+unpacked here, so that arrays are those of this process and stay valid when the cluster is gone.
+
+A process or machine that is lost takes its tasks with it; Ray runs them again elsewhere. As results depend on tasks and
+shared data only, the model is the same.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+from longtail._version import __version__
+from longtail.engine.tasks import Finished
+from longtail.errors import SettingsError
+from longtail.kernels import pool
+
+_RETRIES = 8  # times that a task is begun again after its process or machine was lost
+_CALLS_PER_CORE = 8  # calls that tasks are put together into: few enough to cost little, enough to keep all cores busy
+_ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
+_INSTALL = "Install it with: pip install 'longtail[ray]'"
+
+
+class RayCluster:
+    """A Ray cluster as an engine.
+
+    Parameters
+    ----------
+    address : str, optional
+        HOST:PORT of the head. By default the cluster that this process is connected to, that ``RAY_ADDRESS`` names or
+        that runs on this machine; where there is none, one is started on this machine until :meth:`close`.
+    """
+
+    remote: ClassVar[bool] = True
+
+    def __init__(self, address: str | None = None) -> None:
+        self._ray = _import_ray()
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            self._connect(address or os.environ.get("RAY_ADDRESS"))
+        try:
+            self._check_nodes()
+        except BaseException:
+            self.close()
+            raise
+        self._call = self._ray.remote(_work_off)
+
+    # The cluster -------------------------------------------------------------------------------------------------
+
+    def _connect(self, address: str | None) -> None:
+        # No report to Ray's makers, and none of its own log lines among ours.
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+        if address is None:
+            try:
+                self._ray.init(address="auto", **quiet)
+            except ConnectionError:  # no cluster on this machine
+                self._ray.init(address="local", num_cpus=pool.available_cores(), include_dashboard=False, **quiet)
+            return
+        _check_answers(address)
+        try:
+            self._ray.init(address=address, **quiet)
+        except (RuntimeError, ConnectionError, ValueError, OSError) as error:
+            raise SettingsError(
+                f"Cannot join the Ray cluster at {address}: {_first_line(error)} Run this command on a machine of the "
+                "cluster, with the Python and the Ray that the cluster has."
+            ) from None
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+
+    def _check_nodes(self) -> None:
+        """Refuse a cluster in which a machine lacks longtail, or has another version of it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        versions = self._ray.remote(_versions)
+        asked = [
+            (
+                node["NodeManagerAddress"],
+                versions.options(
+                    num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+                ).remote(),
+            )
+            for node in self._nodes()
+        ]
+        known = [(host, self._versions_from(ref)) for host, ref in asked]
+        if not any(found for _, found in known):
+            raise SettingsError("No machine of the Ray cluster has a CPU. Start it with --num-cpus of at least 1.")
+        check_versions([(host, found) for host, found in known if found is not None])
+
+    def _versions_from(self, ref: Any) -> dict[str, str] | None:
+        """Return the versions of a machine; None if it was lost in the meantime: it gets no tasks then."""
+        from ray import exceptions
+
+        try:
+            return self._ray.get(ref)
+        except exceptions.RayTaskError as error:
+            raise SettingsError(
+                f"A machine of the Ray cluster cannot import longtail ({error.cause!r}). Install the same version of "
+                "longtail on every machine."
+            ) from None
+        except exceptions.RayError:
+            return None
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started here is stopped."""
+        if self._connected:
+            self._ray.shutdown()
+            self._connected = False
+
+    def cores(self, n_jobs: int | None) -> int:
+        """Return the number of cores of the cluster, whatever `n_jobs` says of this machine."""
+        return max(1, int(sum(node["Resources"]["CPU"] for node in self._nodes())))
+
+    def _cores_of_one(self) -> int:
+        """Return the cores that every machine of the cluster has."""
+        return max(1, int(min(node["Resources"]["CPU"] for node in self._nodes())))
+
+    # Tasks -------------------------------------------------------------------------------------------------------
+
+    def share(self, data: Any) -> Any:
+        """Put data into the object store and return its reference; the data goes when the reference does."""
+        return self._ray.put(data)
+
+    def map(
+        self,
+        work: Callable[..., Any],
+        tasks: Iterable[Any],
+        shared: Sequence[Any] = (),
+        *,
+        n_jobs: int | None = None,
+        whole: bool = False,
+        weights: Sequence[float] | None = None,
+        finished: Finished | None = None,
+    ) -> list[Any]:
+        """Return ``[work(task, *shared) for task in tasks]``; see :meth:`longtail.engine.Engine.map`."""
+        tasks = list(tasks)
+        results: list[Any] = [None] * len(tasks)
+        shared = [data if isinstance(data, self._ray.ObjectRef) else self.share(data) for data in shared]
+        cores = self._cores_of_one() if whole else 1
+        call = self._call.options(num_cpus=cores, max_retries=_RETRIES)
+        parts = [[i] for i in range(len(tasks))] if whole else _parts(len(tasks), weights, self.cores(n_jobs))
+        pending = {call.remote(work, [tasks[i] for i in part], cores, *shared): part for part in parts}
+        try:
+            while pending:
+                (done,), _ = self._ray.wait(list(pending), num_returns=1)
+                part = pending.pop(done)
+                for i, result in zip(part, pickle.loads(self._get(done)), strict=True):
+                    results[i] = result
+                    if finished is not None:
+                        finished(i, result)
+        finally:
+            for ref in pending:  # after an error, or an interruption
+                self._ray.cancel(ref, force=True)
+        return results
+
+    def _get(self, ref: Any) -> Any:
+        """Return a result; an error of the task is raised as it was raised there."""
+        from ray import exceptions
+
+        try:
+            return self._ray.get(ref)
+        except exceptions.RayTaskError as error:
+            if isinstance(error.cause, Exception):
+                raise error.cause from None
+            raise
+        except (exceptions.RayError, ConnectionError) as error:
+            raise SettingsError(
+                f"The Ray cluster lost a task {_RETRIES + 1} times, or all of its machines: {_first_line(error)} "
+                "Memory may have run out: use fewer cores per machine, or machines with more memory."
+            ) from None
+
+
+def _work_off(work: Callable[..., Any], tasks: list[Any], cores: int, *shared: Any) -> bytes:
+    """Work off some tasks in a process of the cluster, and return their results as bytes."""
+    pool.limit_cores(cores)
+    return pickle.dumps([work(task, *shared) for task in tasks], protocol=5)
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of what computes a model."""
+    import numba
+    import numpy as np
+    import scipy
+
+    return {
+        "longtail": __version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "Numba": numba.__version__,
+    }
+
+
+def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
+    """Refuse machines whose versions are not those of this process.
+
+    Parameters
+    ----------
+    nodes : list of (str, dict)
+        Address and versions of each machine.
+    """
+    own = _versions()
+    for host, versions in nodes:
+        for name, version in own.items():
+            if versions.get(name) != version:
+                raise SettingsError(
+                    f"{host} has {name} {versions.get(name, '(none)')}, and this machine has {version}. Install the "
+                    "same versions on every machine of the cluster: models would differ otherwise."
+                )
+
+
+def _parts(n: int, weights: Sequence[float] | None, cores: int) -> list[list[int]]:
+    """Put tasks together into calls of similar weight, in their order."""
+    weights = [1.0] * n if weights is None else weights
+    most = sum(weights) / (_CALLS_PER_CORE * cores)
+    parts: list[list[int]] = []
+    size = most
+    for i in range(n):
+        if size + weights[i] > most:
+            parts.append([])
+            size = 0.0
+        parts[-1].append(i)
+        size += weights[i]
+    return parts
+
+
+def _check_answers(address: str) -> None:
+    """Refuse an address at which nothing listens, in seconds instead of minutes."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise SettingsError(f"{address!r} is no address of a Ray cluster; give HOST:PORT, such as 10.0.0.1:6379")
+    try:
+        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+    except OSError as error:
+        raise SettingsError(
+            f"No Ray cluster answers at {address} ({error}). Start one there with: ray start --head --port={port}"
+        ) from None
+
+
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise SettingsError(f"The engine ray needs the package ray, which is not installed. {_INSTALL}") from None
+    return ray
+
+
+def _first_line(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return (text[0] if text else type(error).__name__).rstrip(".") + "."
