@@ -13,7 +13,9 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, out, say, tell, written
 from longtail.cli.decisions import DecisionOptions, read_threshold
-from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
+from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder
+from longtail.cli.progress_bar import doing
+from longtail.cli.shards import is_pattern, predict_files
 from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ InputOption = Annotated[
         "--input",
         "-i",
         metavar="FILE",
-        help="A text file with one text per line (- for standard input), or any dataset.",
+        help="A text file with one text per line (- for standard input), any dataset, or a pattern such as '*.csv'.",
         show_default=False,
     ),
 ]
@@ -40,7 +42,7 @@ OutFile = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write to a .jsonl, .tsv, .npz or .txt file instead; - prints JSON lines as they are made.",
+        help="Write to a .jsonl, .tsv, .npz or .txt file instead (many files: a folder); - prints JSON lines.",
         show_default=False,
     ),
 ]
@@ -55,25 +57,37 @@ def predict_labels(
     input: InputOption = None,
     out_file: OutFile = None,
     resume: ResumeFlag = False,
+    engine: EngineOption = "local",
     json: JsonFlag = False,
     *,
     decisions: DecisionOptions,
     options: DataOptions,
 ) -> None:
-    """Suggest labels for texts, or for every point of a file."""
-    _check(text, input, out_file, resume)
+    """Suggest labels for texts, for every point of a file, or for many files: --input 'parts/*.parquet' --out DIR."""
+    _check(text, input, out_file, resume, engine)
     read_threshold(decisions.threshold)
     tagger = registry.load_tagger(folder)
     wanted = decisions.of(tagger)
+    made_from = {"model": str(folder.resolve()), "input": str(input), "k": wanted.limit}
+    made_from |= {"thresholds": [float(value) for value in wanted.values]}
+    if is_pattern(input):
+        from longtail.engine import use
+
+        assert input is not None
+        assert out_file is not None
+        with use(engine), doing(f"predicting {input}"):
+            facts = predict_files(input, out_file, tagger, wanted, options, made_from)
+        n_files, n = facts["n_files"], facts["n_points"]
+        emit({"out": out_file, **facts}) if json else tell(written(out_file, f"{n_files:,} files, {n:,} points now"))
+        return
     from longtail.cli import results
 
     rows, skip, file = results.ResultRows(tagger), 0, None
     if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
-        made_from = {"model": str(folder.resolve()), "input": str(input), "k": wanted.limit}
-        file = results.ResultFile(out_file, made_from | {"thresholds": [float(value) for value in wanted.values]})
+        file = results.ResultFile(out_file, made_from)
         skip = file.resume() if resume else 0
-    blocks = _given(text) if text else _read_blocks(str(input), tagger, options, skip)
-    with results.counted(_scored(tagger, blocks, wanted)) as (stream, count):
+    blocks = _given(text) if text else read_blocks(str(input), tagger, options, skip)
+    with results.counted(scored(tagger, blocks, wanted)) as (stream, count):
         if out_file is None:
             found = (row for block in stream for row in rows.objects(*block))
             results.print_array(found) if json else _print_suggestions(found, tagger)
@@ -95,10 +109,20 @@ def predict_labels(
     emit({"out": out_file, "n_points": n}) if json else tell(what)
 
 
-def _check(text: list[str] | None, input: str | None, out_file: Path | None, resume: bool) -> None:
+def _check(text: list[str] | None, input: str | None, out_file: Path | None, resume: bool, engine: str) -> None:
     """Refuse options that do not go together."""
     if bool(text) == (input is not None):
         raise SettingsError('Give either --text "…" (one or more) or --input FILE.')
+    if engine != "local":
+        from longtail.engine import check_name
+
+        check_name(engine)
+    if is_pattern(input):
+        if out_file is None or str(out_file) == "-" or out_file.suffix in _RESULT_ENDINGS:
+            raise SettingsError(f"{input} means several files; give --out DIR, a folder for one .jsonl file each.")
+        return
+    if engine != "local":
+        raise SettingsError("--engine is for many files: --input 'parts/*.parquet' --out DIR.")
     if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
         raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {', '.join(_RESULT_ENDINGS)}.")
     if resume and (out_file is None or out_file.suffix not in (".jsonl", ".tsv") or input in (None, "-")):
@@ -114,7 +138,7 @@ def _given(texts: list[str]) -> Iterator[PointBlock]:
     yield PointBlock(0, [text_from_shell(text) for text in texts], None)
 
 
-def _read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> Iterator[PointBlock]:
+def read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> Iterator[PointBlock]:
     """Return the points of a file in blocks, from point `skip` on; what cannot be read so is read whole."""
     from longtail.data import streaming
 
@@ -170,7 +194,7 @@ def text_from_shell(text: str) -> str:
 # Labels -------------------------------------------------------------------------------------------------------------
 
 
-def _scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> Iterator[Scored]:
+def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> Iterator[Scored]:
     """Predict block by block."""
     n_blank = n_texts = 0
     for block in blocks:

@@ -1,0 +1,117 @@
+"""``longtail predict`` for many files at once: one file of results per file of points.
+
+A file of results appears when it is complete, so that the same command goes on after an interruption: no file is
+predicted twice, and none is left out. Files are the tasks of the engine. On a cluster every machine must see them under
+the same path; the results are written here.
+"""
+
+from __future__ import annotations
+
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from longtail import progress
+from longtail.cli.console import say
+from longtail.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from longtail.cli.options import DataOptions
+    from longtail.metrics.thresholds import Thresholds
+    from longtail.tagger import Tagger
+
+_RUN = "predict.json"  # what the results of a folder were made with
+
+
+def is_pattern(name: str | None) -> bool:
+    """Return whether the name of an input means several files."""
+    return name is not None and any(letter in name for letter in "*?[") and not Path(name).exists()
+
+
+def predict_files(
+    pattern: str, out_folder: Path, tagger: Tagger, wanted: Thresholds, options: DataOptions, run: dict[str, Any]
+) -> dict[str, Any]:
+    """Predict the points of each file, and return how many files and points there were.
+
+    Parameters
+    ----------
+    pattern : str
+        Names of the files, with ``*``.
+    out_folder : Path
+        Folder for one .jsonl file per file of points.
+    tagger, wanted, options
+        The model, the thresholds and how files are read.
+    run : dict
+        Model and settings, which results of an interrupted run must have been made with.
+    """
+    from longtail.engine import current
+    from longtail.store import atomic_file
+
+    paths = [Path(name) for name in sorted(glob(pattern, recursive=True)) if Path(name).is_file()]
+    if not paths:
+        raise DataError("no file has such a name", path=pattern, remedy="Quote the pattern, and name files that exist")
+    targets = [out_folder / f"{path.name}.jsonl" for path in paths]
+    if len(set(targets)) < len(targets):
+        raise DataError("two files have the same name", path=pattern, remedy="Predict the files of each folder alone")
+    _open_folder(out_folder, run)
+    missing = [i for i, target in enumerate(targets) if not target.exists()]
+    if len(missing) < len(paths):
+        say(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; going on with the others")
+    n_points = 0
+
+    def finished(i: int, found: tuple[bytes, int]) -> None:
+        nonlocal n_points
+        with atomic_file(targets[missing[i]]) as fresh:
+            fresh.write_bytes(found[0])
+        n_points += found[1]
+        done(1 / len(missing))
+
+    with progress.stage("predicting files") as done:
+        current().map(
+            _predict_file,
+            [str(paths[i]) for i in missing],
+            (tagger, wanted, options),
+            n_jobs=1,  # one after another on this machine: prediction has threads of its own
+            whole=True,
+            finished=finished,
+        )
+    return {"n_files": len(paths), "n_predicted": len(missing), "n_points": n_points}
+
+
+def _predict_file(name: str, tagger: Tagger, wanted: Thresholds, options: DataOptions) -> tuple[bytes, int]:
+    """Return the results of one file as JSON lines, and their number."""
+    from longtail.cli.predict import read_blocks, scored
+    from longtail.cli.results import ResultRows
+
+    if not Path(name).is_file():  # on another machine
+        raise DataError("is not there", path=name, remedy="Keep the files in a folder that every machine can read")
+    rows, lines, n = ResultRows(tagger), [], 0
+    for block, scores in scored(tagger, read_blocks(name, tagger, options, 0), wanted):
+        lines.append(rows.json_lines(block, scores))
+        n += len(block)
+    return b"".join(lines), n
+
+
+def _open_folder(folder: Path, run: dict[str, Any]) -> None:
+    """Make the folder of the results, or check that those in it were made with the same model and settings."""
+    from longtail.store import atomic_file
+
+    note = folder / _RUN
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        with atomic_file(note) as fresh:
+            fresh.write_bytes(orjson.dumps(run))
+        return
+    try:
+        before = orjson.loads(note.read_bytes())
+    except (OSError, ValueError):
+        raise DataError(
+            "exists and holds no results of longtail predict", path=folder, remedy="Choose another --out"
+        ) from None
+    if before != run:
+        differs = next(key for key in {**before, **run} if before.get(key) != run.get(key))
+        raise SettingsError(
+            f"{folder} was begun with {differs} {before.get(differs)!r}, not {run.get(differs)!r}. Give the same, or "
+            "choose another --out."
+        )
