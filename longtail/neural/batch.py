@@ -58,7 +58,7 @@ class Candidates:
 
 
 class CandidateSampler:
-    """Draws candidates: all labels if they are few, else a batch's own and some drawn uniformly.
+    """Draws candidates: all labels if they are few, else a batch's own and some drawn uniformly, with replacement.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class CandidateSampler:
         if self.all:
             return
         frequency = label_counts(Y) / Y.shape[0]
-        absent = (1 - frequency) ** batch_size * (1 - self.n_drawn / self.n_labels)
+        absent = (1 - frequency) ** batch_size * (1 - 1 / self.n_labels) ** self.n_drawn  # drawn with replacement
         self.rates = np.maximum(1 - absent, 1e-6).astype(np.float32)
 
     def on(self, Y: csr_array) -> CandidateSampler:

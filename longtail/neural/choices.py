@@ -11,6 +11,6 @@ SCHEDULES = ("constant", "linear", "cosine", "halved")
 """Shapes of the learning rate over the epochs; see :class:`longtail.neural.loop.LoopSettings`."""
 
 
-def usual_batch_size(n_points: int) -> int:
-    """Return about a hundredth of the points, a power of two from 32 to 512: rare tokens are stepped often enough."""
-    return int(min(max(2 ** round(math.log2(max(1.0, n_points / 100))), 32), 512))
+def usual_batch_size(n_points: int, most: int = 512) -> int:
+    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens are stepped often enough."""
+    return int(min(max(2 ** round(math.log2(max(1.0, n_points / 100))), 32), most))

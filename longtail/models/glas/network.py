@@ -2,7 +2,12 @@
 
     h = x E + b          (B, d)   a token table E (D, d), gathered and summed
     φ = ReLU(h)                   or h itself; then to length 1, where normalised
-    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d), to length 1 with one shared trainable length g (GLaS §3.1)
+    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d); biases c, unless they are left out
+
+A normalised network has the paper's weight normalisation in both layers (§3.1): the weights of an output have length 1
+times one trainable length that the layer shares. The outputs of the second layer are labels, rows of V. Those of the
+first are the d columns of E, which are multiplied by e / |column|; the lengths of the columns are kept up to date from
+the rows that a step touches.
 
 Gradients are written out below; each table has its own row-sparse optimiser.
 """
@@ -41,6 +46,7 @@ class NetworkSettings:
     n_jobs: int | None = None
     dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
     tokens: float = 0.1  # length of token vectors at the start: short ones, if too rare to be learnt, add little noise
+    label_bias: bool = True
 
 
 class RegularizedLabels(NamedTuple):
@@ -77,6 +83,10 @@ class Network:
             "c": prior.astype(np.float32)[:, None].copy(),
             "g": np.full((1, 1), settings.scale if settings.normalize else 1.0, np.float32),
         }
+        if settings.normalize:
+            self.tables["squares"] = np.zeros((1, d), np.float64)  # of the columns' lengths; not learnt
+            self._measure_columns()
+            self.tables["e"] = np.full((1, 1), self._column_lengths().mean(), np.float32)
         self.optimizers = {
             name: RowOptimizer(
                 settings.optimizer,
@@ -85,6 +95,7 @@ class Network:
                 settings.n_jobs,
             )
             for name, table in self.tables.items()
+            if name != "squares"
         }
 
     def start_at_centroids(
@@ -115,19 +126,51 @@ class Network:
         met = (lengths[:, 0] > 0) & (True if labels is None else labels)
         self.tables["V"][met] = sums[met] * (np.float32(length) / lengths[met])
 
+    # Weight normalisation of the token table ---------------------------------------------------------------------
+
+    def _measure_columns(self) -> None:
+        self.tables["squares"][0] = self._squares(slice(None))
+
+    def _squares(self, tokens: np.ndarray | slice) -> np.ndarray:
+        """Return the sum of the squares of these token vectors, (d,)."""
+        rows = self.tables["E"][tokens]
+        return np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
+
+    def _column_lengths(self) -> np.ndarray:
+        return np.sqrt(np.maximum(self.tables["squares"][0], _TINY)).astype(np.float32)
+
+    def _column_scale(self) -> np.ndarray:
+        """Return what the columns of the token table are multiplied by, (d,)."""
+        return self.tables["e"][0, 0] / self._column_lengths()
+
+    def _learn_tokens(self, batch: Points, dh: np.ndarray, sums: np.ndarray, rate: float) -> None:
+        """Step the token table, and the length that its columns share, by the gradient dh (B, d).
+
+        The exact gradient of a column's direction has a part along the column itself. That part only makes the column
+        longer or shorter, which the scale undoes, and would touch the vectors of all tokens: it is left out.
+        """
+        touched, lengths = batch.features, self._column_lengths()
+        slope = np.full((1, 1), np.einsum("ij,ij->j", dh, sums) @ (1 / lengths), np.float32)
+        before = self._squares(touched)
+        dh = dh * self._column_scale()
+        self.optimizers["E"].step_sparse(self.tables["E"], touched, batch.columns(), dh, rate)
+        self.tables["squares"][0] += self._squares(touched) - before
+        self._learn("e", np.array([0]), slope, rate)
+
     # Forwards ----------------------------------------------------------------------------------------------------
 
-    def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray]:
-        """Return encoded points (B, d), and their lengths (B, 1) before they were made 1."""
-        h = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+    def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return encoded points (B, d), their lengths (B, 1) before they were made 1, and the sums of their tokens."""
+        normal, E, b = self.settings.normalize, self.tables["E"], self.tables["b"][0]
+        sums = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+        start = np.zeros_like(b) if normal else b
 
         def work(block: tuple[int, int]) -> None:
-            kernels.encode(
-                batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], self.tables["b"][0], *block, h
-            )
+            kernels.encode(batch.ptr, batch.idx, batch.val, batch.features, E, start, *block, sums)
 
-        pool.run(work, pool.blocks(len(h), self.settings.n_jobs), self.settings.n_jobs)
-        return activate(h, self.settings.relu, self.settings.normalize)
+        pool.run(work, pool.blocks(len(sums), self.settings.n_jobs), self.settings.n_jobs)
+        h = sums * self._column_scale() + b if normal else sums
+        return *activate(h, self.settings.relu, normal), sums
 
     def label_vectors(self, labels: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
         """Label vectors (C, d) and their lengths (C, 1) before they were made 1."""
@@ -149,7 +192,7 @@ class Network:
         """Take one step on one batch; return the loss."""
         normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
         everything = len(labels) == len(self.tables["V"])
-        phi, phi_length = self.encode(batch)  # (B, d)
+        phi, phi_length, sums = self.encode(batch)  # (B, d)
         hidden, mask = phi, None
         if rng is not None and self.settings.dropout > 0:
             stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
@@ -188,9 +231,13 @@ class Network:
         if self.settings.relu:
             dphi *= phi > 0
         self._learn("V", labels, dV, rate)
-        self._learn("c", labels, dc, rate)
+        if self.settings.label_bias:
+            self._learn("c", labels, dc, rate)
         self._learn("b", np.array([0]), dphi.sum(axis=0)[None], rate)
-        self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
+        if normal:
+            self._learn_tokens(batch, dphi, sums, rate)
+        else:
+            self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
         return value
 
     def _learn(self, name: str, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
@@ -213,10 +260,11 @@ class Network:
             optimizer.restore(name, arrays)
 
     def scorer(self) -> dict[str, np.ndarray]:
-        """Return what prediction needs: tokens E, bias b, labels W with their length folded in, label biases c."""
+        """Return what prediction needs: tokens and labels with their lengths folded in, bias b, label biases c."""
         V, _ = self.label_vectors(slice(None))
+        E = self.tables["E"]
         return {
-            "tokens": self.tables["E"],
+            "tokens": E * self._column_scale() if self.settings.normalize else E,
             "bias": self.tables["b"][0],
             "labels": np.ascontiguousarray(V * self.tables["g"][0, 0]),
             "label_bias": self.tables["c"][:, 0],
@@ -228,8 +276,11 @@ class Network:
         self.tables["b"][0] = scorer["bias"]
         self.tables["V"][labels] = scorer["labels"]
         self.tables["c"][labels, 0] = scorer["label_bias"]
-        if self.settings.normalize and len(labels):
-            self.tables["g"][0, 0] = np.linalg.norm(scorer["labels"][0])
+        if self.settings.normalize:
+            self._measure_columns()
+            self.tables["e"][0, 0] = self._column_lengths().mean()
+            if len(labels):
+                self.tables["g"][0, 0] = np.linalg.norm(scorer["labels"][0])
 
     @staticmethod
     def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:

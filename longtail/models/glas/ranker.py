@@ -73,8 +73,8 @@ class GLaS(EpochRanker):
     epochs : int, optional
         Passes over the points, at most.
     batch_size : int, optional
-        Points per step; by default about a hundredth of the points, from 32 to 512, for rare tokens to be stepped on
-        often enough.
+        Points per step; by default about a hundredth of the points, from 32 to 512 (paper 4096), for rare tokens to be
+        stepped on often enough.
     learning_rate : float, optional
         By default 0.012 for batches of 512, and less for smaller ones, as the square root of their size.
     validation_fraction : float, optional
@@ -87,12 +87,13 @@ class GLaS(EpochRanker):
         Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
     advanced : dict, optional
         Settings of the training recipe that only experiments need: ``affinity`` ("arithmetic", "geometric", "pmi",
-        "jaccard": the co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (points and label vectors
-        to length 1, with one shared trainable length), ``scale`` (that length at the start), ``start`` (length of label
-        vectors at the start, in the direction of the mean of their points; 0 for random short ones), ``correction``
-        (how far drawn negatives are weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of
-        eq. 1), ``n_hard`` (negatives of the margin loss), ``n_regularized`` (labels regularised per batch),
-        ``schedule``, ``patience``, ``optimizer``, ``decay``.
+        "jaccard": the co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (the paper's weight
+        normalisation of both layers, and points to length 1), ``scale`` (the length of label vectors at the start, where
+        normalised), ``start`` (length of label vectors at the start, in the direction of the mean of their points; 0 for
+        random short ones), ``label_bias`` (a bias per label), ``correction`` (how far negatives drawn for "bce" are
+        weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of eq. 1), ``n_hard`` (negatives of
+        the margin loss), ``n_regularized`` (labels regularised per batch), ``schedule``, ``patience``, ``optimizer``,
+        ``decay``.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -295,11 +296,14 @@ class GLaS(EpochRanker):
     def _pace(self, n_points: int, epochs: int | None = None) -> LoopSettings:
         """Return batch size, learning rate and the rest of the loop's settings for this many points."""
         settings = self.settings()
-        size = settings.batch_size or usual_batch_size(n_points)
+        size = self._batch_size(n_points)
         rate = settings.learning_rate
         if rate is None:
             rate = 0.012 * float(np.sqrt(size / 512))
         return self._loop(settings, size, rate, epochs)
+
+    def _batch_size(self, n_points: int) -> int:
+        return self.settings().batch_size or usual_batch_size(n_points, 4096 if self.preset == "paper" else 512)
 
     def _network_settings(self) -> NetworkSettings:
         from longtail.models.glas.network import NetworkSettings
@@ -314,7 +318,8 @@ class GLaS(EpochRanker):
             settings.scale,
             self.n_jobs,
             settings.dropout,
-            tokens=1.0 if settings.start > 0 else 0.1,
+            1.0 if settings.start > 0 else 0.1,
+            settings.label_bias,
         )
 
     _less_memory: ClassVar[str] = "Lower dim, or use fewer features (max_features, min_df)."
@@ -325,7 +330,7 @@ class GLaS(EpochRanker):
 
         settings, n_features = self.settings(), X.shape[1]
         n_labels = int(np.count_nonzero(label_counts(Y)))
-        batch = settings.batch_size or usual_batch_size(X.shape[0])
+        batch = self._batch_size(X.shape[0])
         candidates = min(n_labels, 2 * settings.n_candidates)
         network = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch, candidates)
         pairs = float((np.diff(Y.indptr).astype(np.float64) ** 2).sum()) if settings.regularizer == "glas" else 0.0
@@ -344,7 +349,9 @@ class GLaS(EpochRanker):
         """Return biases to start from: the log odds of each label for the logistic loss."""
         from longtail.neural.tables import prior_log_odds
 
-        return prior_log_odds(Y) if self.settings().loss == "bce" else np.zeros(Y.shape[1], np.float32)
+        settings = self.settings()
+        starts = settings.loss == "bce" and settings.label_bias
+        return prior_log_odds(Y) if starts else np.zeros(Y.shape[1], np.float32)
 
     def _make_scorer(
         self, learner: EmbeddingLearner, labels: np.ndarray, part: TrainingPart | None, exact: bool

@@ -106,6 +106,35 @@ def test_settings_out_of_range_are_refused(settings: dict[str, object], message:
         glas(**settings).fit(X, Y)
 
 
+def test_the_preset_of_the_paper_is_its_base_setting() -> None:
+    """Table 1, Algorithms 1 and 2: a given value still wins."""
+    paper = GLaS(preset="paper").settings()
+    assert (paper.loss, paper.relu, paper.normalize, paper.scale, paper.label_bias) == (
+        "margin",
+        True,
+        True,
+        1.0,
+        False,
+    )
+    assert (paper.regularizer, paper.regularization, paper.affinity) == ("glas", 10.0, "arithmetic")
+    assert (paper.input_dropout, paper.dropout, paper.start, paper.epochs, paper.dim) == (0.2, 0.0, 0.0, 10, 1024)
+    assert [GLaS(preset="paper")._batch_size(n) for n in (1_000, 500_000)] == [32, 4096]
+    assert GLaS(preset="paper", advanced={"n_regularized": 7}, dim=1024).settings().n_regularized == 7
+
+
+def test_a_normalised_network_has_one_length_per_layer_and_no_label_bias() -> None:
+    X, Y, _ = toy()
+    model = glas(preset="paper", epochs=3, validation_fraction=0.0).fit(X, Y)
+    met = np.asarray(X.sum(axis=0)).ravel() > 0
+    columns = np.linalg.norm(model.scorer_.encoder.tokens[met], axis=0)
+    np.testing.assert_allclose(columns, columns.mean(), rtol=0.05)  # but for tokens that no point has
+    vectors = model.scorer_.network_tables()
+    np.testing.assert_allclose(
+        np.linalg.norm(vectors["labels"], axis=1), np.linalg.norm(vectors["labels"][0]), rtol=1e-4
+    )
+    assert not vectors["label_bias"].any()
+
+
 def test_history_holds_both_curves() -> None:
     X, Y, _ = toy()
     history = glas(start=0.0, learning_rate=0.003).fit(X, Y).history_
