@@ -36,6 +36,16 @@ class Space(NamedTuple):
     draws: np.ndarray  # nodes as often as they are to be drawn as negatives
 
 
+class CodedSpace(NamedTuple):
+    """What skip-gram with hierarchical softmax learns, in place, and the path of each node in the binary tree."""
+
+    vectors: np.ndarray  # (nodes, d)
+    inner: np.ndarray  # (nodes - 1, d), inner nodes of the tree
+    ptr: np.ndarray  # (nodes + 1,) int64
+    path: np.ndarray  # (ptr[-1],) inner nodes from the root to each node
+    right: np.ndarray  # (ptr[-1],) float32, 1 where the path goes right
+
+
 class Pace(NamedTuple):
     """The learning rate, which falls linearly to a hundredth: its start, walks done before this pass, walks in all."""
 
@@ -165,3 +175,79 @@ def skip_gram(walks, window, n_negative, space, pace, seed):
                         _pull(vector, contexts[far], np.float32(0.0), now, change)
                 for a in range(change.shape[0]):
                     vector[a] += change[a]
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def skip_gram_coded(walks, window, space, pace, seed):
+    """Make one pass of skip-gram with hierarchical softmax over some walks.
+
+    walks : (walks, length), -1 after the end; space : CodedSpace; pace : Pace.
+    """
+    vectors, inner, ptr, path, right = space
+    step = np.uint64(0x9E3779B97F4A7C15)
+    state = _scramble(np.uint64(seed))
+    change = np.empty(vectors.shape[1], np.float32)
+    n, length = walks.shape
+    for w in range(n):
+        now = np.float32(pace.rate * max(0.01, 1.0 - (pace.done + w) / pace.total))
+        for i in range(length):
+            node = walks[w, i]
+            if node < 0:
+                break
+            state += step
+            reach = 1 + _below(_scramble(state), window)
+            vector = vectors[node]
+            for j in range(max(0, i - reach), min(length, i + reach + 1)):
+                near = walks[w, j]
+                if j == i or near == node:
+                    continue
+                if near < 0:
+                    break
+                change[:] = 0.0
+                for p in range(ptr[near], ptr[near + 1]):
+                    _pull(vector, inner[path[p]], right[p], now, change)
+                for a in range(change.shape[0]):
+                    vector[a] += change[a]
+
+
+@njit(cache=True, nogil=True)
+def huffman_tree(weights):
+    """Return the Huffman tree of ascending weights (n,), as parent, side (1 for right) and depth of its 2n - 1 nodes.
+
+    Leaves come first; inner nodes follow in the order in which they are made, so that their weights ascend too and the
+    two lightest nodes are always at the front of one of two queues.
+    """
+    n = weights.shape[0]
+    size = 2 * n - 1
+    weight = np.empty(size, np.float64)
+    weight[:n] = weights
+    parent, side = np.zeros(size, np.int64), np.zeros(size, np.float32)
+    leaf, inner = 0, n
+    for node in range(n, size):
+        weight[node] = 0.0
+        for turn in range(2):
+            if leaf < n and (inner >= node or weight[leaf] <= weight[inner]):
+                light = leaf
+                leaf += 1
+            else:
+                light = inner
+                inner += 1
+            parent[light] = node
+            side[light] = turn
+            weight[node] += weight[light]
+    depth = np.zeros(size, np.int64)
+    for node in range(size - 2, -1, -1):
+        depth[node] = depth[parent[node]] + 1
+    return parent, side, depth
+
+
+@njit(cache=True, nogil=True)
+def fill_paths(labels, parent, side, ptr, path, right):
+    """Fill the path from the root to each leaf; leaf i of the tree is labels[i]."""
+    n = labels.shape[0]
+    for i in range(n):
+        node = i
+        for at in range(ptr[labels[i] + 1] - 1, ptr[labels[i]] - 1, -1):
+            right[at] = side[node]
+            node = parent[node]
+            path[at] = node - n

@@ -12,5 +12,5 @@ SCHEDULES = ("constant", "linear", "cosine", "halved")
 
 
 def usual_batch_size(n_points: int, most: int = 512) -> int:
-    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens are stepped often enough."""
+    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens get enough steps."""
     return int(min(max(2 ** round(math.log2(max(1.0, n_points / 100))), 32), most))

@@ -69,9 +69,8 @@ def bce(
 def softmax(scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.ndarray | None = None) -> float:
     r"""Compute softmax cross-entropy against the uniform distribution over a point's labels.
 
-    Formula: :math:`\log \sum_l e^{s_l - \log r_l} - \frac{1}{|y|} \sum_{l \in y} (s_l - \log r_l)`, r the rates. Without
-    them the logarithm of r is 0. The full log rate is subtracted: with less the scores of labels that are often drawn
-    would be learnt too low.
+    Formula: :math:`\log \sum_l e^{s_l - \log r_l} - \frac{1}{|y|} \sum_{l \in y} (s_l - \log r_l)`, r the rates, or 1.
+    The full log rate is subtracted: with less, labels that are often drawn would be scored too low.
 
     Reference: GLaS §4, used for Delicious-200K; it is the mean over the label drawn in Alg. 2, line 12. Use it where
     points have many labels, or where rare labels matter more than P@1. A point without labels adds nothing.

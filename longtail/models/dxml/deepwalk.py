@@ -90,6 +90,8 @@ class WalkSettings:
         Largest distance in a walk between a label and its context.
     n_negative : int
         Negative labels drawn per pair of a label and its context.
+    hierarchical : bool
+        Hierarchical softmax, as in DeepWalk's own paper, in the place of negative labels.
     epochs : int
         Passes over the walks.
     rate : float
@@ -107,6 +109,7 @@ class WalkSettings:
     epochs: int = 1
     rate: float = 0.025
     skip_gram: str = "kernel"
+    hierarchical: bool = False
     seed: int = 0
 
     def check(self) -> None:
@@ -251,19 +254,25 @@ def _random_directions(n_labels: int, dim: int, seed: int) -> np.ndarray:
 def _with_kernel(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
     """Learn vectors with our skip-gram kernel."""
     vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
-    contexts = np.zeros_like(vectors)
     blocks, rng = _rounds(graph, settings)
     seeds = rng.integers(2**62, size=len(blocks))
     walker = Walker(graph, n_jobs)
     total = settings.epochs * sum(map(len, blocks))
-    space = kernels.Space(vectors, contexts, _negatives(graph))
+    if settings.hierarchical:
+        inner = np.zeros((max(1, len(vectors) - 1), settings.dim), np.float32)
+        coded = kernels.CodedSpace(vectors, inner, *huffman_paths(np.asarray(graph.sum(axis=1)).ravel()))
+    else:
+        space = kernels.Space(vectors, np.zeros_like(vectors), _negatives(graph))
     past = 0
     with progress.stage("label vectors") as done:
         for epoch in range(settings.epochs):
             for starts, seed in zip(blocks, seeds, strict=True):
                 walks = walker.walk(starts, settings.length, int(seed) + epoch)
                 pace = kernels.Pace(settings.rate, float(past), float(total))
-                kernels.skip_gram(walks, settings.window, settings.n_negative, space, pace, int(seed) + epoch)
+                if settings.hierarchical:
+                    kernels.skip_gram_coded(walks, settings.window, coded, pace, int(seed) + epoch)
+                else:
+                    kernels.skip_gram(walks, settings.window, settings.n_negative, space, pace, int(seed) + epoch)
                 past += len(starts)
                 done(len(starts) / total)
     return vectors
@@ -276,6 +285,29 @@ def _negatives(graph: csr_array) -> np.ndarray:
         return np.zeros(1, np.int32)
     bounds = np.cumsum(weight) / weight.sum()
     return np.searchsorted(bounds, (np.arange(_DRAWS) + 0.5) / _DRAWS).astype(np.int32)
+
+
+def huffman_paths(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the path from the root of a Huffman tree to each label: short for labels of large weight.
+
+    Parameters
+    ----------
+    weights : array, (L,)
+
+    Returns
+    -------
+    ptr, path, right : arrays
+        Label l passes the inner nodes ``path[ptr[l]:ptr[l + 1]]``, numbered from 0 to L - 2, and goes right where
+        `right` is 1.
+    """
+    order = np.argsort(weights, kind="stable")
+    parent, side, depth = kernels.huffman_tree(np.asarray(weights, np.float64)[order])
+    lengths = np.empty(len(order), np.int64)
+    lengths[order] = depth[: len(order)]
+    ptr = np.concatenate([[0], np.cumsum(lengths)])
+    path, right = np.empty(ptr[-1], np.int64), np.empty(ptr[-1], np.float32)
+    kernels.fill_paths(order, parent, side, ptr, path, right)
+    return ptr, path, right
 
 
 def _with_gensim(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
@@ -295,9 +327,9 @@ def _with_gensim(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -
         model = Word2Vec(
             vector_size=settings.dim,
             window=settings.window,
-            negative=settings.n_negative,
+            negative=0 if settings.hierarchical else settings.n_negative,
             sg=1,
-            hs=0,
+            hs=int(settings.hierarchical),
             min_count=1,
             sample=0,
             epochs=settings.epochs,

@@ -1,6 +1,8 @@
 """DXML's presets and the constraints of its advanced parameters.
 
-"paper" has the values of §4.1; walks and epochs, which the paper leaves out, are those of its re-implementers.
+"paper" has the values of §4.1; walks and epochs, which the paper leaves out, are those of its re-implementers. Its
+sizes follow the data: vectors of 100 and a hidden layer of 256 for the small data sets (up to 983 labels), 300 and 512
+for the large ones (from 30,938 labels on); here large begins at 10,000 labels.
 """
 
 from __future__ import annotations
@@ -41,7 +43,10 @@ _DXML_FAST: dict[str, Any] = {  # None: chosen by the data
     "walk_length": 30,
     "window": 2,
     "skip_gram": "kernel",
+    "hierarchical": False,
     "whiten": True,
+    "unit_targets": True,
+    "summed": False,
     "n_networks": None,
     "epochs": 15,
     "batch_size": None,
@@ -63,13 +68,17 @@ _DXML_FAST: dict[str, Any] = {  # None: chosen by the data
     "refit": None,
 }
 _DXML_PAPER: dict[str, Any] = {
-    "hidden": 256,
+    "dim": None,
     "weighted": False,
     "n_walks": 80,
     "window": 5,
+    "hierarchical": True,
     "whiten": False,
+    "unit_targets": False,
+    "summed": True,
     "n_networks": 1,
     "epochs": 70,
+    "learning_rate": 0.015,
     "schedule": "constant",
     "optimizer": "momentum",
     "decay": 5e-4,
@@ -91,7 +100,10 @@ DXML_ADVANCED: dict[str, Constraint] = {
     "walk_length": Integer(1),
     "window": Integer(1),
     "skip_gram": OneOf(*SKIP_GRAMS),
+    "hierarchical": Boolean(),
     "whiten": Boolean(),
+    "unit_targets": Boolean(),
+    "summed": Boolean(),
     "dropout": DROPOUT,
     "input_dropout": DROPOUT,
     "idf": optional(Boolean()),
@@ -102,7 +114,7 @@ DXML_ADVANCED: dict[str, Constraint] = {
     "n_probe": optional(Integer(1)),
     "recall": KEEP,
 }
-_PAPER_RATE = 0.015
+_MANY_LABELS = 10_000
 
 
 def default_batch_size(n_points: int) -> int:
@@ -110,9 +122,11 @@ def default_batch_size(n_points: int) -> int:
     return int(2 ** min(8, max(5, round(math.log2(max(1, n_points) / 40)))))
 
 
-def default_rate(preset: str, batch_size: int) -> float:
-    """Return the learning rate of a preset for batches of this size.
+def default_rate(batch_size: int) -> float:
+    """Return the learning rate of the fast preset for batches of this size."""
+    return 0.006 * (batch_size / 256) ** 0.5
 
-    The paper's loss (eq. 3) is a sum over the points of a batch, ours is their mean.
-    """
-    return _PAPER_RATE * batch_size if preset == "paper" else 0.006 * (batch_size / 256) ** 0.5
+
+def paper_sizes(n_labels: int) -> dict[str, int]:
+    """Return the paper's length of label vectors and width of the hidden layer for so many labels."""
+    return {"dim": 100, "hidden": 256} if n_labels < _MANY_LABELS else {"dim": 300, "hidden": 512}

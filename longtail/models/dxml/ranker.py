@@ -26,7 +26,14 @@ from longtail.kernels.encode import SparseRows, valid
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import FACTS, VotingPoints
-from longtail.models.dxml.presets import DXML_ADVANCED, DXML_PRESETS, Edges, default_batch_size, default_rate
+from longtail.models.dxml.presets import (
+    DXML_ADVANCED,
+    DXML_PRESETS,
+    Edges,
+    default_batch_size,
+    default_rate,
+    paper_sizes,
+)
 from longtail.models.epoch_ranker import EpochRanker
 from longtail.params import Constraint, Integer, PathName, optional
 from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, labelled_rows, resized, with_prefix, without_prefix
@@ -51,7 +58,7 @@ class DXML(EpochRanker):
     preset : {"fast", "paper"}
         "fast" is our recipe for a few cores, "paper" the published one.
     dim : int, optional
-        ℓ, the length of a label vector: 100.
+        ℓ, the length of a label vector: 100; paper 100, or 300 from 10,000 labels on.
     n_networks : int, optional
         Networks trained side by side, whose cosines are averaged. By default 6 with fewer than 20,000 points, else 3;
         paper 1. More are slower and more accurate.
@@ -66,7 +73,7 @@ class DXML(EpochRanker):
         Points per step; by default about a fortieth of the points, from 32 to 256.
     learning_rate : float, optional
         By default 0.006 for batches of 256, and less for smaller ones, in proportion to the square root of their size;
-        paper 0.015 times the batch size.
+        paper 0.015, where the loss is a sum over the batch.
     validation_fraction : float
         Share of points held out for choosing and early stopping, 2,000 at most; 0 for none. They join the neighbours in
         the end. Not used where `fit` is given a validation part.
@@ -80,17 +87,22 @@ class DXML(EpochRanker):
         Further parameters by name, with the values of "fast" and "paper" where these differ:
 
         ``hidden``
-            Width of the hidden layer: 512 with fewer than 20,000 points, else 256; paper 256.
+            Width of the hidden layer: 512 with fewer than 20,000 points, else 256; paper 256, or 512 from 10,000 labels
+            on.
         ``relu``
             ReLU in the hidden layer, or a linear map (the ablation of Fig. 2): True.
         ``weighted``
             Walks follow edges by the number of points that have both labels: True; paper False, all edges alike.
         ``n_walks``
             Walks from each label: 10, or more where labels are few; paper 80.
-        ``walk_length``, ``window``, ``skip_gram``
-            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), "kernel".
+        ``walk_length``, ``window``, ``skip_gram``, ``hierarchical``
+            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), "kernel", False
+            (paper True).
         ``whiten``
             Spread label vectors over all directions before points are mapped onto them: True; paper False.
+        ``unit_targets``, ``summed``
+            Scale the mean vector of a point's labels to length 1; step by the gradient of the sum over a batch, not of
+            the mean: True and False; paper False and True.
         ``optimizer``, ``decay``, ``schedule``, ``patience``
             "adam", 0, "linear", 5; paper "momentum", 0.0005, "constant", 5. See
             :class:`longtail.neural.loop.LoopSettings`.
@@ -168,25 +180,18 @@ class DXML(EpochRanker):
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.models.dxml import training
-        from longtail.models.dxml.deepwalk import whitened
-        from longtail.models.dxml.label_graph import strongest
         from longtail.neural.batch import looks_binary, rarity
         from longtail.neural.held_out import divide_points, labelled, trains_again
 
-        settings = self._run_settings()
+        settings = self._run_settings(Y.shape[1])
         loop = self._loop_for(settings, X.shape[0])
         identity = self._identity(X, Y, *(validation or ()))
         weighs = looks_binary(X) if settings.idf is None else settings.idf
         self.idf_ = rarity(X) if weighs else None
         self.relu_ = settings.relu
-        graph = self._label_graph(settings, Y)
-        self.edges_ = strongest(graph, _EDGES_KEPT)
-        n_networks = training.count_networks(settings, X.shape[0])
-        raw = training.learn_label_vectors(graph, settings, n_networks, self._seed, self.cache, self.n_jobs)
-        self.label_vectors_ = raw[0]
-        vectors = [whitened(part) for part in raw] if settings.whiten else raw
         rows, held = divide_points(X, Y, validation, self.validation_fraction, self._seed)
         held = held and labelled(*held)
+        vectors = self._learn_label_vectors(settings, Y[rows], X.shape[0])
         first = self._part(loop, "first")
         self.networks_, self.history_ = training.train_networks(
             settings, (X, rows, Y[rows]), vectors, held, first, identity
@@ -195,6 +200,7 @@ class DXML(EpochRanker):
         if validation is None and held is not None:
             if trains_again(settings.refit, X.shape[0]):
                 some = labelled_rows(Y)
+                vectors = self._learn_label_vectors(settings, Y, X.shape[0])
                 again = replace(self._part(loop, "again"), epochs=self._best_length())
                 self.networks_, _ = training.train_networks(
                     settings, (X, some, Y[some]), vectors, None, again, identity
@@ -215,7 +221,8 @@ class DXML(EpochRanker):
         """Estimate the bytes of a fit: networks, points and labels under search, and the label graph."""
         from longtail.models.dxml.training import bytes_needed
 
-        return 1.5 * data_bytes(X, Y) + bytes_needed(self.settings(), X, Y, with_graph=self.hierarchy is None)
+        settings = self._run_settings(Y.shape[1])
+        return 1.5 * data_bytes(X, Y) + bytes_needed(settings, X, Y, with_graph=self.hierarchy is None)
 
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Train further on new points, without starting again (§4.2).
@@ -249,7 +256,7 @@ class DXML(EpochRanker):
             self.edges_ = resized(self.edges_, Y.shape[1], Y.shape[1])
             self.n_labels_ = Y.shape[1]
         if epochs:
-            settings = self._run_settings()
+            settings = self._run_settings(self.n_labels_)
             loop = self._loop_for(settings, X.shape[0], epochs)
             loop = replace(loop, rate=loop.rate / 10, checkpoint=None, seed=self._seed + 1)
             vectors = [unit_vectors(part) for part in np.split(self.neighbours_.vectors, len(self.networks_), axis=1)]
@@ -260,14 +267,31 @@ class DXML(EpochRanker):
         self.neighbours_.add(self._embed(X), Y, self._weighed(X))
         return self
 
-    def _run_settings(self) -> SimpleNamespace:
-        """Return the settings of this run, with its seed."""
-        return SimpleNamespace(**vars(self.settings()), seed=self._seed)
+    def _run_settings(self, n_labels: int) -> SimpleNamespace:
+        """Return the settings of this run, with its seed and the paper's sizes for so many labels."""
+        settings = SimpleNamespace(**vars(self.settings()), seed=getattr(self, "_seed", 0))
+        for name, value in paper_sizes(n_labels).items() if self.preset == "paper" else ():
+            if getattr(settings, name) is None:
+                setattr(settings, name, value)
+        return settings
 
     def _loop_for(self, settings: Any, n_points: int, epochs: int | None = None) -> LoopSettings:
         size = settings.batch_size or default_batch_size(n_points)
-        rate = settings.learning_rate or default_rate(self.preset, size)
+        rate = settings.learning_rate or default_rate(size)
         return self._loop(settings, size, rate, epochs)
+
+    def _learn_label_vectors(self, settings: Any, Y: csr_array, n_points: int) -> list[np.ndarray]:
+        """Return label vectors for each network, from the graph of these labels, which no held-out point is part of."""
+        from longtail.models.dxml import training
+        from longtail.models.dxml.deepwalk import whitened
+        from longtail.models.dxml.label_graph import strongest
+
+        graph = self._label_graph(settings, Y)
+        self.edges_ = strongest(graph, _EDGES_KEPT)
+        n_networks = training.count_networks(settings, n_points)
+        vectors = training.learn_label_vectors(graph, settings, n_networks, self._seed, self.cache, self.n_jobs)
+        self.label_vectors_ = vectors[0]
+        return [whitened(part) for part in vectors] if settings.whiten else vectors
 
     def _label_graph(self, settings: Any, Y: csr_array) -> csr_array:
         from longtail.models.dxml.label_graph import cooccurrence_graph, edge_graph

@@ -2,7 +2,7 @@
 
     h = act(x W1 + b1)           (B, h)   act is ReLU or nothing; rows of W1 (D, h) are gathered and summed
     f = unit(drop(h W2 + b2))    (B, l)   dropout after the last layer, then length 1 (§4.1)
-    loss = sum smooth_l1(f - t)  over the l coordinates, mean over the batch (eq. 1 to 3)
+    loss = sum smooth_l1(f - t)  over the l coordinates, mean or sum over the batch (eq. 1 to 3)
 
 Several networks may be trained side by side on the same batches; the vector of a point is then their outputs side by
 side, so that an ensemble is one space in which the cosine is the mean of theirs.
@@ -43,6 +43,8 @@ class RegressionSettings:
     optimizer: str
     decay: float
     n_jobs: int | None = None
+    summed: bool = False  # step by the gradient of the sum over a batch (eq. 3), not of the mean
+    unit_targets: bool = True  # scale the mean label vector of a point to length 1
 
 
 def smooth_l1(outputs: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
@@ -108,6 +110,8 @@ class RegressionNetwork(Tables):
         """Take one step on one batch and return the loss."""
         h, mask, length, f = self.forward(batch, rng)
         value, df = smooth_l1(f, targets)
+        if self.settings.summed:
+            df *= len(df)
         shrink = np.where(length > _SHORT, 1 / length, 0)  # a point of no length has no direction to be turned
         dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * shrink * mask  # (B, l)
         dh = dz @ self.tables["W2"].T  # (B, h)
@@ -178,7 +182,9 @@ class RegressionLearner:
             rng = np.random.default_rng(seeds[at])
             own = Points(batch.ptr, batch.idx, batch.val.copy(), batch.features)
             own.drop(1 - self.input_dropout, rng)
-            return self.networks[at].step(own, _mean_vectors(labels, self.vectors[at]), rate, rng)
+            network = self.networks[at]
+            targets = mean_vectors(labels, self.vectors[at], network.settings.unit_targets)
+            return network.step(own, targets, rate, rng)
 
         return sum(pool.run(work, range(len(self.networks)), self.n_jobs)) / len(self.networks)
 
@@ -218,11 +224,14 @@ class RegressionLearner:
         return {name: array for at, state in enumerate(states) for name, array in with_prefix(f"{at}.", state).items()}
 
 
-def _mean_vectors(labels: Points, vectors: np.ndarray) -> np.ndarray:
-    """Return the mean label vectors of a batch (Alg. 1, line 3), scaled to length 1."""
+def mean_vectors(labels: Points, vectors: np.ndarray, unit: bool) -> np.ndarray:
+    """Return the mean label vectors of a batch (Alg. 1, line 3), scaled to length 1 where wanted."""
     n, width = len(labels.ptr) - 1, vectors.shape[1]
     t = np.empty((n, width), np.float32)
     origin = np.zeros(width, np.float32)
     encode(labels.ptr, labels.idx, labels.val, labels.features, vectors, origin, 0, n, t)
-    t /= np.sqrt(np.einsum("ij,ij->i", t, t))[:, None] + _ADDED_LENGTH
+    if unit:
+        t /= np.sqrt(np.einsum("ij,ij->i", t, t))[:, None] + _ADDED_LENGTH
+    else:
+        t /= np.diff(labels.ptr)[:, None].astype(np.float32)
     return t

@@ -42,9 +42,8 @@ def count_networks(settings: Any, n_points: int) -> int:
 def walk_settings(settings: Any, n_labels: int, seed: int) -> WalkSettings:
     """Return the settings of DeepWalk for a graph of so many labels."""
     n_walks = settings.n_walks or max(10, -(-_LEAST_WALKS // n_labels))
-    return WalkSettings(
-        settings.dim, n_walks, settings.walk_length, settings.window, skip_gram=settings.skip_gram, seed=seed
-    )
+    how = {"skip_gram": settings.skip_gram, "hierarchical": settings.hierarchical, "seed": seed}
+    return WalkSettings(settings.dim, n_walks, settings.walk_length, settings.window, **how)
 
 
 def learn_label_vectors(
@@ -64,7 +63,8 @@ def learn_label_vectors(
 def network_settings(settings: Any, n_points: int, n_jobs: int | None) -> RegressionSettings:
     """Return the settings of the networks for so many points."""
     hidden = settings.hidden or (512 if n_points < FEW else 256)
-    return RegressionSettings(hidden, settings.relu, settings.dropout, settings.optimizer, settings.decay, n_jobs)
+    steps = settings.optimizer, settings.decay, n_jobs, settings.summed, settings.unit_targets
+    return RegressionSettings(hidden, settings.relu, settings.dropout, *steps)
 
 
 def bytes_needed(settings: Any, X: csr_array, Y: csr_array, with_graph: bool) -> float:
@@ -114,7 +114,7 @@ def train_networks(
     own = network_settings(settings, X.shape[0], jobs)
     if before:
         own = replace(own, hidden=before[0]["W1"].shape[1])
-    networks = [RegressionNetwork(X.shape[1], settings.dim, own, rng) for _ in vectors]
+    networks = [RegressionNetwork(X.shape[1], vectors[0].shape[1], own, rng) for _ in vectors]
     for network, tables in zip(networks, before or [], strict=False):
         network.adopt_tables(tables)
     learner = RegressionLearner(networks, vectors, X, rows, Y, held, settings.input_dropout, settings.n_jobs)

@@ -1,9 +1,9 @@
 """GLaS's presets, and the constraints of what a user may set beyond the constructor.
 
 "paper" is the base setting of Table 1 and Algorithm 2: λ = 10, ρ = 0.8, d = 1024, ReLU, the margin loss, normalised
-embeddings, at most 10 epochs with early stopping. The batch of 4096 belongs to data of half a million points; with fewer
-it is a hundredth of the points, since otherwise ten epochs are a dozen steps. The paper gives neither c nor the learning
-rate. Table 3 has the loss "softmax" for data with many labels per point (Delicious-200K).
+embeddings, at most 10 epochs with early stopping. The batch of 4096 belongs to data of half a million points. With
+fewer it is a hundredth of the points, since otherwise ten epochs are a dozen steps. The paper gives neither c nor the
+learning rate. Its Table 3 has the loss "softmax" for data with many labels per point (Delicious-200K).
 """
 
 from __future__ import annotations

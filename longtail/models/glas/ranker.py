@@ -88,12 +88,12 @@ class GLaS(EpochRanker):
     advanced : dict, optional
         Settings of the training recipe that only experiments need: ``affinity`` ("arithmetic", "geometric", "pmi",
         "jaccard": the co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (the paper's weight
-        normalisation of both layers, and points to length 1), ``scale`` (the length of label vectors at the start, where
-        normalised), ``start`` (length of label vectors at the start, in the direction of the mean of their points; 0 for
+        normalisation of both layers, and points to length 1), ``scale`` (then the length of label vectors at the
+        start), ``start`` (length of label vectors at the start, in the direction of the mean of their points; 0 for
         random short ones), ``label_bias`` (a bias per label), ``correction`` (how far negatives drawn for "bce" are
-        weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of eq. 1), ``n_hard`` (negatives of
-        the margin loss), ``n_regularized`` (labels regularised per batch), ``schedule``, ``patience``, ``optimizer``,
-        ``decay``.
+        weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of eq. 1), ``n_hard`` (negatives
+        of the margin loss), ``n_regularized`` (labels regularised per batch), ``schedule``, ``patience``,
+        ``optimizer``, ``decay``.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None

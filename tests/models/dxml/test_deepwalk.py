@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -11,7 +12,15 @@ from scipy.sparse import csr_array
 
 from longtail.errors import DataError, SettingsError
 from longtail.models.dxml import deepwalk
-from longtail.models.dxml.deepwalk import Walker, WalkSettings, learn_vectors, unit_vectors, vector_cache, whitened
+from longtail.models.dxml.deepwalk import (
+    Walker,
+    WalkSettings,
+    huffman_paths,
+    learn_vectors,
+    unit_vectors,
+    vector_cache,
+    whitened,
+)
 from longtail.models.dxml.label_graph import cooccurrence_graph, edge_graph
 
 SMALL = WalkSettings(dim=16, n_walks=20, length=10, window=2)
@@ -51,6 +60,29 @@ def test_every_step_is_an_edge_and_isolated_labels_end_a_walk() -> None:
     assert (walks[alone, 1:] == -1).all()
     for walk in np.delete(walks, alone, axis=0):
         assert (dense[walk[:-1], walk[1:]] > 0).all()
+
+
+def test_a_huffman_tree_gives_heavy_labels_short_paths_and_each_its_own() -> None:
+    weights = np.array([1.0, 40.0, 2.0, 3.0, 20.0, 0.0])
+    ptr, path, right = huffman_paths(weights)
+    ways = [tuple(zip(path[a:b], right[a:b], strict=True)) for a, b in itertools.pairwise(ptr)]
+    assert len({way[0][0] for way in ways}) == 1  # all begin at the root
+    assert len(set(ways)) == len(weights)
+    assert not any(a != b and a == b[: len(a)] for a in ways for b in ways)  # no label on the path of another
+    assert [len(ways[label]) for label in (1, 4, 3, 2, 0, 5)] == [1, 2, 3, 4, 5, 5]
+    assert set(path) == set(range(len(weights) - 1))
+    assert [len(part) for part in huffman_paths(np.ones(1))] == [2, 0, 0]  # one label: nothing to decide
+
+
+@pytest.mark.parametrize("skip_gram", ["kernel", "gensim"])
+def test_hierarchical_softmax_brings_near_labels_together(skip_gram: str) -> None:
+    if skip_gram == "gensim":
+        pytest.importorskip("gensim")
+    settings = WalkSettings(16, 60, 10, 2, rate=0.1, skip_gram=skip_gram, hierarchical=True)
+    vectors = learn_vectors(communities(), settings)
+    cosines = (vectors @ vectors.T).reshape(4, 10, 4, 10).mean(axis=(1, 3))
+    apart = cosines[~np.eye(4, dtype=bool)]
+    assert cosines.diagonal().min() > apart.max() + 0.2
 
 
 def test_threads_do_not_change_walks() -> None:

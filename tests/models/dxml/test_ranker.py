@@ -58,7 +58,9 @@ def toy_precision(model: Ranker) -> float:
         {"validation_fraction": 0.0},
         {"hierarchy": [[label, label // 2] for label in range(1, 24)]},
         {"idf": True, "input_dropout": 0.0, "dropout": 0.5},
-        {"preset": "paper", "learning_rate": 0.05},
+        {"preset": "paper"},
+        {"hierarchical": True, "unit_targets": False, "summed": True, "learning_rate": 0.001},
+        {"hierarchical": True, "skip_gram": "gensim"},
     ],
     ids=str,
 )
@@ -83,12 +85,34 @@ def test_a_given_value_always_wins_over_the_preset() -> None:
     assert DXML(preset="fast") is not None
 
 
-def test_the_rate_of_the_paper_is_that_of_a_sum_over_the_batch() -> None:
+def test_the_rate_of_the_paper_is_its_own_whatever_the_batch() -> None:
     paper = DXML(preset="paper")
-    assert paper._loop_for(paper.settings(), 4000).rate == pytest.approx(0.015 * 128)  # eq. 3 sums over the batch
+    assert paper._loop_for(paper.settings(), 4000).rate == 0.015
     given = DXML(preset="paper", learning_rate=0.1)
     assert given._loop_for(given.settings(), 4000).rate == 0.1
-    assert default_rate("fast", 64) == pytest.approx(0.003)
+    assert default_rate(64) == pytest.approx(0.003)
+
+
+def test_the_sizes_of_the_paper_follow_the_number_of_labels() -> None:
+    """§4.1: 100 and 256 for small data, 300 and 512 for large."""
+    sizes = {n: (s.dim, s.hidden) for n in (159, 983, 30_938, 670_091) for s in [DXML(preset="paper")._run_settings(n)]}
+    assert sizes == {159: (100, 256), 983: (100, 256), 30_938: (300, 512), 670_091: (300, 512)}
+    assert DXML(preset="paper", dim=50)._run_settings(30_938).dim == 50
+    assert DXML()._run_settings(30_938).dim == 100
+
+
+def test_the_label_graph_does_not_see_held_out_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    seen: list[int] = []
+    graph = DXML._label_graph
+
+    def watched(self: DXML, settings: Any, Y: csr_array) -> csr_array:
+        seen.append(Y.shape[0])
+        return graph(self, settings, Y)
+
+    monkeypatch.setattr(DXML, "_label_graph", watched)
+    make(**SMALL, validation_fraction=0.25, refit=True).fit(X, Y)
+    assert seen == [X.shape[0] - round(X.shape[0] * 0.25), X.shape[0]]  # once without them, once for the final network
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,13 @@ from longtail.kernels.dense_knn import Nearest
 from longtail.kernels.encode import SparseRows
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import Vote, VotingPoints
-from longtail.models.dxml.regression import RegressionLearner, RegressionNetwork, RegressionSettings, smooth_l1
+from longtail.models.dxml.regression import (
+    RegressionLearner,
+    RegressionNetwork,
+    RegressionSettings,
+    mean_vectors,
+    smooth_l1,
+)
 from longtail.models.dxml.training import VOTE_GRID, settle_vote
 from longtail.neural.batch import looks_binary, points, rarity
 
@@ -69,6 +75,32 @@ def test_a_step_is_down_the_gradient(relu: bool, dropout: float) -> None:
     assert value == pytest.approx(loss.item(), rel=1e-4)
     for name, table in net.tables.items():
         np.testing.assert_allclose((before[name] - table) / 0.1, tables[name].grad.numpy(), atol=2e-5, err_msg=name)
+
+
+def test_a_sum_over_the_batch_steps_as_many_times_as_far_and_decays_no_faster() -> None:
+    """Eq. 3 is a sum; the weight decay of the paper is that of its own rate, whatever the batch."""
+    tables = []
+    for summed, rate in ((False, 0.1 * B), (True, 0.1)):
+        settings = RegressionSettings(H, True, 0.0, "sgd", 0.0, 1, summed)
+        net = RegressionNetwork(D, WIDTH, settings, np.random.default_rng(3))
+        batch = points(some_points(), np.arange(B), np.full(D, -1, np.int32), unit=True)
+        net.step(batch, np.ones((B, WIDTH), np.float32), rate, np.random.default_rng(5))
+        tables.append(net.tables["W2"])
+    np.testing.assert_allclose(tables[0], tables[1], atol=1e-5)
+    settings = RegressionSettings(H, True, 0.0, "sgd", 0.5, 1, True)
+    start = RegressionNetwork(D, WIDTH, settings, np.random.default_rng(3))
+    kept = start.tables["W2"].copy()
+    start.step_table("W2", np.zeros_like(kept), 0.1)
+    np.testing.assert_allclose(start.tables["W2"], 0.95 * kept, rtol=1e-5)
+
+
+def test_mean_label_vectors_keep_their_length_unless_it_is_made_one() -> None:
+    vectors = np.eye(3, 4, dtype=np.float32)
+    Y = csr_array(np.array([[1, 1, 0], [0, 0, 1]], np.float32))
+    labels = points(Y, np.arange(2), np.full(3, -1, np.int32), unit=False)
+    means = mean_vectors(labels, vectors, unit=False)
+    np.testing.assert_allclose(means, [[0.5, 0.5, 0, 0], [0, 0, 1, 0]])
+    np.testing.assert_allclose(np.linalg.norm(mean_vectors(labels, vectors, unit=True), axis=1), 1, rtol=1e-6)
 
 
 def test_a_point_without_features_does_not_blow_up_the_network() -> None:
