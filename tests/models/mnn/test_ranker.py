@@ -17,11 +17,13 @@ from longtail.errors import DataError, ModelError, SettingsError
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.mnn import MNN
+from longtail.models.mnn.presets import NEGATIVES
 from tests.contract import RankerContract, toy
 from tests.models.glas.test_ranker import Interrupt, interrupt_after
 from tests.presets import arranged
 
 SMALL = {"dim": 32, "epochs": 12, "batch_size": 32, "learning_rate": 0.03, "input_dropout": 0.1, "refit": False}
+SMALL |= {"n_negatives": 1}
 
 
 def make(**params: object) -> MNN:
@@ -56,7 +58,6 @@ class TestMnnByBoth(Mnn):
     "settings",
     [
         {"margin": 0.4},
-        {"n_negatives": 1},
         {"n_negatives": 1000},
         {"batch_size": 1000},
         {"optimizer": "adagrad", "learning_rate": 0.1},
@@ -159,6 +160,21 @@ def test_an_interrupted_run_goes_on_to_the_identical_model(tmp_path: Path) -> No
     np.testing.assert_array_equal(resumed.predict(X).toarray(), whole.predict(X).toarray())
     assert resumed.history_ == whole.history_
     assert not (tmp_path / "run").exists()
+
+
+def test_the_number_of_negatives_is_the_better_one_on_held_out_points(tmp_path: Path) -> None:
+    X, Y, _ = toy()
+    few = {"scoring": "cosine", "epochs": 3}
+
+    def best(n_negatives: int) -> float:
+        return max(entry["monitor"] for entry in make(n_negatives=n_negatives, **few).fit(X, Y).history_)
+
+    model = make(n_negatives=None, **few).fit(X, Y)
+    assert model.n_negatives_ == max(NEGATIVES, key=best)
+    assert max(entry["monitor"] for entry in model.history_) == max(map(best, NEGATIVES))
+    model.save(tmp_path / "m")
+    assert longtail.load(tmp_path / "m").n_negatives_ == model.n_negatives_  # type: ignore[attr-defined]
+    assert make(n_negatives=None, **few, validation_fraction=0.0).fit(X, Y).n_negatives_ == 1
 
 
 @pytest.mark.parametrize("scoring", ["cosine", "knn", "both"])
