@@ -123,6 +123,14 @@ def test_the_report_tells_every_tilt_tried() -> None:
     assert model.tilt_ in [row["tilt"] for row in model.report_]
 
 
+def test_the_share_of_head_labels_follows_their_number() -> None:
+    """§4: 0.1 for EUR-Lex (3,993 labels), 0.01 for data of 13,330 labels and more."""
+    for n_labels, paper, fast in ((3_993, 399, 399), (13_330, 133, 1333), (200_000, 2000, 2000)):
+        Y = csr_array((np.ones(n_labels, np.float32), np.arange(n_labels), np.arange(n_labels + 1)))
+        sizes = [int(TAug(DiSMEC(), preset=preset)._head(Y).sum()) for preset in ("paper", "fast")]
+        assert sizes == [paper, fast]
+
+
 def test_with_few_labels_neither_side_is_empty() -> None:
     X, Y, _ = toy()
     for n_labels in (2, 3, 9):
