@@ -88,7 +88,7 @@ def compare_models(
 
     read.Z = read.test.Z = label_text_features(read)
     tasks = [
-        ModelTask("", model, own, model_defaults(seed + at, jobs), list(pictures), propensities.a_and_b())
+        ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), propensities.a_and_b())
         for model, own in by_model.items()
         for at in range(seeds)
     ]

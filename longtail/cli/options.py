@@ -185,11 +185,12 @@ def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectori
     return settings, vectorizer
 
 
-def model_defaults(seed: int, jobs: int | None) -> dict[str, Any]:
+def model_defaults(seed: int, jobs: int | None, propensities: PropensityOptions | None = None) -> dict[str, Any]:
     """Return parameters for every model that has them."""
     if not Jobs().allows(jobs):
         raise SettingsError(f"--jobs is {jobs}; give {Jobs()}.")
-    return {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
+    shared = {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
+    return shared | ({} if propensities is None else vars(propensities))
 
 
 def check_model_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from longtail.cli.options import (
     EngineOption,
     JobsOption,
     JsonFlag,
+    PropensityOptions,
     SeedOption,
     SetOption,
     check_model_folder,
@@ -91,13 +92,14 @@ def train_model(
     *,
     run: RunOptions,
     options: DataOptions,
+    propensities: PropensityOptions,
 ) -> None:
     """Train a model on DATA and save it. If DATA has a test part, it is not used.
 
     If training is interrupted, the same command goes on after the last finished step.
     """
     settings, vectorizer = split_settings(set_)
-    ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs))
+    ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs, propensities))
     ranker.check_params()
     from longtail import engine
     from longtail.engine.memory import set_limit

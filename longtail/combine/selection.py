@@ -14,9 +14,12 @@ GOALS = ("P@1", "P@5", "B@1", "B@5")
 DEPTH = 50  # scores per point that are measured
 
 
-def measures(Y: csr_array, scores: csr_array, train_Y: csr_array) -> dict[str, float]:
-    """Return P, PSP and B at 1 and 5 of held-out points, and the mean of GOALS as ``goal``."""
-    report = full_report(Y, scores, inv_propensity=inverse_propensity(train_Y), ks=(1, 5))
+def measures(Y: csr_array, scores: csr_array, train_Y: csr_array, propensity: tuple[float, float]) -> dict[str, float]:
+    """Return P, PSP and B at 1 and 5 of held-out points, and the mean of GOALS as ``goal``.
+
+    `propensity` is A and B of the propensity model.
+    """
+    report = full_report(Y, scores, inv_propensity=inverse_propensity(train_Y, *propensity), ks=(1, 5))
     found = {f"{name}@{k}": float(report[f"{name}@{k}"]) for name in ("P", "PSP", "B") for k in (1, 5)}
     return found | {"goal": float(np.mean([found[goal] for goal in GOALS]))}
 

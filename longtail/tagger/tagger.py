@@ -385,7 +385,9 @@ class Tagger(EditableTagger):
         check_known_labels(Y, self.n_labels_)
         return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
 
-    def evaluate(self, texts: Any, labels: Any, ks: Sequence[int] = (1, 3, 5)) -> dict[str, float]:
+    def evaluate(
+        self, texts: Any, labels: Any, ks: Sequence[int] = (1, 3, 5), propensity: tuple[float, float] = (0.55, 1.5)
+    ) -> dict[str, float]:
         """Measure suggestions against the correct labels.
 
         Parameters
@@ -396,6 +398,8 @@ class Tagger(EditableTagger):
             The correct labels. Those that no training text has count as missed.
         ks : sequence of int
             Cut-offs.
+        propensity : tuple of float
+            A and B of the propensity model behind PSP and PSnDCG: (0.5, 0.4) for Wikipedia data, (0.6, 2.6) for Amazon.
 
         Returns
         -------
@@ -409,7 +413,7 @@ class Tagger(EditableTagger):
         cuts = check_ks(ks)
         Y, scores = self._judged(texts, labels, int(cuts[-1]))
         counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
-        weights = inverse_propensity(counts=counts, n_points=self.n_points_)
+        weights = inverse_propensity(None, *propensity, counts=counts, n_points=self.n_points_)
         return evaluate(Y, scores, inv_propensity=weights, ks=cuts.tolist())
 
     def explain(

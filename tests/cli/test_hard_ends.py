@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import longtail
 from longtail import registry
 from longtail.cli import options
 from longtail.metrics.propensity import PROPENSITY_A, PROPENSITY_B
@@ -97,6 +98,19 @@ def test_propensities_of_the_options_are_used(run: Run, raw: Path) -> None:
     assert rows[0]["P@3"] == rows[1]["P@3"]
     assert rows[0]["PSP@3"] != rows[1]["PSP@3"]
     assert json.loads(run("compare", raw, "-m", "popular", *words).stdout)[0]["PSP@3"] == rows[1]["PSP@3"]
+
+
+def test_propensities_of_the_options_reach_every_model_that_has_them(run: Run, raw: Path) -> None:
+    words = ("--propensity-a", 0.6, "--propensity-b", 2.6)
+    run("train", raw, "--model", "ranknet(labeltext(popular), method=inverse_propensity)", "--out", "m", *words)
+    outer = longtail.load("m").ranker_
+    for model in (outer, outer.base):
+        assert (model.propensity_a, model.propensity_b) == (0.6, 2.6)
+    given = "ranknet(popular, method=inverse_propensity, propensity_a=0.5)"
+    run("train", raw, "--model", given, "--out", "n", *words)
+    assert longtail.load("n").ranker_.propensity_a == 0.5  # what the model's name gives wins
+    with_them = {"ranknet", "taug", "labeltext", "blend", "pfastrexml"}
+    assert {name for name in registry.names() if "propensity_a" in registry.model_class(name)._defaults()} == with_them
 
 
 # Where it runs -------------------------------------------------------------------------------------------------------
