@@ -21,7 +21,8 @@ import numpy as np
 Arrays = dict[str, np.ndarray]
 Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
 
-_POWER_STEPS = 1
+_POWER_STEPS = 100  # at most; the direction of the last call is nearly right, and a few are enough
+_NEAR = 1e-6  # relative change of the norm at which the power method has converged
 
 
 def sigmoid(a: np.ndarray) -> np.ndarray:
@@ -132,16 +133,24 @@ class CombinationBlock:
         return d_out * gate_a, d_out * gate_b
 
 
-def limit_norm(R: np.ndarray, u: np.ndarray) -> None:
-    """Hold the spectral norm of R to 1, in place; `u` (d,) is the direction found last time, and is moved on.
+def normalize_spectrum(R: np.ndarray, u: np.ndarray) -> None:
+    """Divide R by its spectral norm, in place (Miyato et al., 2018).
 
-    One step of the power method a call: R changes little between calls, so that is enough to follow it.
+    `u` (d,) is the direction that R makes longest, as found last time; the power method goes on from it until the norm
+    has converged.
     """
+    norm = 0.0
     for _ in range(_POWER_STEPS):
         v = R @ u
         v /= np.linalg.norm(v) + 1e-12
         back = R.T @ v
-        norm = float(np.linalg.norm(back))
+        last, norm = norm, float(np.linalg.norm(back))
         u[:] = back / (norm + 1e-12)
-    if norm > 1:
-        R /= np.float32(norm)
+        if abs(norm - last) <= _NEAR * norm:
+            break
+    R /= np.float32(norm + 1e-12)
+
+
+def through_spectrum(gradient: np.ndarray, R: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Return the gradient before R was divided by its spectral norm, now 1, from the gradient after it."""
+    return gradient - np.vdot(gradient, R) * np.outer(R @ u, u)

@@ -32,7 +32,7 @@ from longtail.sparse import label_counts, ones_like, unit_rows
 
 SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
-_LISTED = 400  # labels of a point's shortlist at most
+MOST_LISTED = 1000  # labels of a point's shortlist at most
 _SAMPLE = 2000
 _LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
 _ABSORBED = 3  # passes over the held-out points in the end
@@ -52,7 +52,7 @@ class Plan:
     beam: int | None = None
     n_candidates: int = 4096
     n_networks: int = 1
-    n_hard: int = 0
+    n_hard: int | None = 0
     shared: bool = True
     correction: float = 0.4
     keep: float = 1.0
@@ -242,7 +242,7 @@ class Training:
         ptr, labels = members(cluster_of, n)
         largest = int(np.diff(ptr).max())
         beam = min(beam, n)
-        listed = np.empty((len(self.rows), min(_LISTED, beam * largest)), np.int32)
+        listed = np.empty((len(self.rows), min(MOST_LISTED, beam * largest)), np.int32)
         for start in range(0, len(self.rows), CHUNK):
             some = self.X[self.rows[start : start + CHUNK]]
             found, _ = index.search(encoder(SparseRows.of(some), jobs), beam, n_jobs=jobs)
@@ -286,9 +286,11 @@ class Training:
             network.adopt(stage.before, blocks=cluster_of is not None)
         if cluster_of is None and plan.start_from_text and network.has_text and network.has_refinement:
             _start_from_text(network)
-        sampler = ShortlistSampler(Y, plan.n_candidates, plan.loop.batch_size, stage.shortlist, plan.n_hard)
+        listed = not plan.shared and cluster_of is None and stage.shortlist is not None
+        n_drawn = 0 if listed else plan.n_candidates  # a point learns from no label outside its shortlist
+        sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, stage.shortlist, plan.n_hard)
         learner = TextLearner(network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep)
-        learner.listed = not plan.shared and cluster_of is None and sampler.shortlist is not None
+        learner.listed = listed
         folder = plan.loop.checkpoint
         loop = replace(
             plan.loop,

@@ -21,7 +21,13 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
-from longtail.models.decaf.blocks import CombinationBlock, ResidualBlock, dropout_mask, limit_norm
+from longtail.models.decaf.blocks import (
+    CombinationBlock,
+    ResidualBlock,
+    dropout_mask,
+    normalize_spectrum,
+    through_spectrum,
+)
 from longtail.models.decaf.trained import DocumentEncoder, TextEncoder
 from longtail.neural.batch import Candidates, Points, points
 from longtail.neural.losses import Loss
@@ -51,7 +57,7 @@ class TextNetworkSettings:
     block_rate : float
         Learning rate of the blocks, as a share of that of the tables: every step touches all of a block.
     spectral : bool
-        Hold the spectral norm of the blocks' matrices to 1.
+        Divide the blocks' matrices by their spectral norm after each step.
     freeze : bool
         Leave the token table as it is.
     n_jobs : int, optional
@@ -204,6 +210,8 @@ class TextNetwork:
 
         def learn(name: str, gradient: np.ndarray) -> None:
             step = rate * settings.block_rate
+            if settings.spectral and name.endswith(".R"):
+                gradient = through_spectrum(gradient, self.tables[name], self._directions[name.partition(".")[0]])
             self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, step)
 
         batch, starts = docs, None
@@ -258,7 +266,7 @@ class TextNetwork:
         if settings.spectral:
             for name, direction in self._directions.items():
                 if f"{name}.R" in self.tables:
-                    limit_norm(self.tables[f"{name}.R"], direction)
+                    normalize_spectrum(self.tables[f"{name}.R"], direction)
         return value
 
     def _learn_targets(

@@ -9,6 +9,7 @@ import numpy as np
 from longtail.errors import SettingsError
 from longtail.models.decaf.modules import Plan
 from longtail.models.decaf.network import TextNetworkSettings
+from longtail.models.decaf.presets import paper_sizes
 from longtail.neural.choices import usual_batch_size
 from longtail.neural.loop import LoopSettings
 
@@ -26,6 +27,9 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
     """
     if settings.lite and not settings.surrogate_epochs:
         raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
+    dim, n_clusters = paper_sizes(n_labels)
+    if settings.preset != "paper":
+        n_clusters = 1 << max(1, int(np.log2(max(2, n_labels / 8))))
     size = settings.batch_size or usual_batch_size(n_points)
     loop = LoopSettings(
         settings.epochs,
@@ -38,7 +42,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
     )
     loop.check()
     network = TextNetworkSettings(
-        settings.dim,
+        settings.dim or dim,
         settings.classifier,
         settings.dropout,
         settings.forget,
@@ -52,7 +56,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         loop,
         settings.shortlist,
         settings.surrogate_epochs,
-        n_clusters=settings.n_clusters or 1 << max(1, int(np.log2(max(2, n_labels / 8)))),
+        n_clusters=settings.n_clusters or n_clusters,
         beam=settings.beam,
         n_candidates=settings.n_candidates,
         n_networks=settings.n_networks,

@@ -1,7 +1,12 @@
-"""DECAF's presets, and the constraints of what a user may set beyond the constructor."""
+"""DECAF's presets, and the constraints of what a user may set beyond the constructor.
+
+"paper" has the values of the paper's supplement: all epochs on all points, whole shortlists, three networks. Sizes
+follow the data (:func:`paper_sizes`).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,16 +40,16 @@ PRESETS: dict[str, dict[str, Any]] = {
         "patience": 3,
     },
     "paper": {
-        "dim": 300,
+        "dim": None,
         "n_networks": 3,
         "shortlist": "clusters",
         "n_candidates": 8192,
-        "n_hard": 100,
+        "n_hard": None,
         "dropout": 0.2,
         "epochs": 10,
         "batch_size": 255,
         "learning_rate": 0.008,
-        "validation_fraction": 0.05,
+        "validation_fraction": 0.0,
         "init": "text",
         "lite": False,
         "shared": False,
@@ -75,3 +80,13 @@ ADVANCED: Mapping[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
     "patience": Integer(1),
 }
+
+
+def paper_sizes(n_labels: int) -> tuple[int, int]:
+    """Return the paper's dimension and number of clusters for so many labels.
+
+    Vectors of 300 up to 320,000 labels, else 512; 2^15 clusters for 131,000 labels, 2^17 for 320,000 and more. With
+    fewer labels than any data set of the paper a cluster has four labels, as with 131,000.
+    """
+    few = 1 << max(1, int(math.log2(max(2, n_labels / 4))))
+    return (300 if n_labels <= 320_000 else 512), (min(few, 1 << 15) if n_labels <= 200_000 else 1 << 17)

@@ -25,7 +25,7 @@ from longtail.errors import ModelError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
-from longtail.models.decaf.presets import ADVANCED, PRESETS
+from longtail.models.decaf.presets import ADVANCED, PRESETS, paper_sizes
 from longtail.models.decaf.trained import FACTS, DecafScorer
 from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker
 from longtail.models.training_part import TrainingPart
@@ -54,7 +54,8 @@ class DECAF(EpochRanker):
     preset : {"fast", "paper"}
         Values of the other parameters: the recipe that was best here for a few cores, or the paper's pipeline.
     dim : int, optional
-        Length of token and label vectors. Longer vectors are slower and slightly more accurate.
+        Length of token and label vectors. Longer vectors are slower and slightly more accurate. In the paper 300, or
+        512 from 320,000 labels on.
     n_networks : int, optional
         Number of networks in the ensemble; they share Module I.
     classifier : {"both", "text", "refinement"}
@@ -63,13 +64,14 @@ class DECAF(EpochRanker):
         Source of the labels that are scored for a point: a search of the classifiers, the paper's clusters (Module II),
         a graph of label centroids, or a label tree (Parabel).
     n_clusters : int, optional
-        Number of clusters in Modules I and II; by default the power of two next below an eighth of the labels.
+        Number of clusters in Modules I and II; by default the power of two next below an eighth of the labels. In the
+        paper 2^15, or 2^17 from 200,000 labels on, but no more than a quarter of the labels.
     beam : int, optional
         Number of clusters opened per point; by default as many as find 85 % of the labels of training points.
     n_candidates : int, optional
         Number of labels drawn per batch beside its own; with no more labels than this every point meets all of them.
     n_hard : int, optional
-        Number of labels of each point's shortlist that take part in a batch.
+        Number of labels of each point's shortlist that take part in a batch; in the paper all.
     dropout : float, optional
         Dropout after each ReLU.
     epochs : int, optional
@@ -91,7 +93,7 @@ class DECAF(EpochRanker):
         (token vectors stay as Module I leaves them: DECAF-lite), ``shared`` (a point learns from all candidates of its
         batch, or, in the paper, from its own shortlist), ``correction``, ``forget`` (probability of scoring a label by
         its text alone in a batch), ``input_dropout``, ``prior`` (start biases at the log odds of each label),
-        ``spectral`` (hold the spectral norm of the blocks to 1), ``token_length`` (at the start), ``block_rate``
+        ``spectral`` (divide the blocks by their spectral norm), ``token_length`` (at the start), ``block_rate``
         (learning rate of the blocks relative to the tables), ``surrogate_epochs`` (of Module I; 0 leaves it out),
         ``schedule``, ``patience``.
     n_jobs : int, optional
@@ -203,7 +205,7 @@ class DECAF(EpochRanker):
             self.tree_ = Parabel(n_jobs=self.n_jobs, random_state=self._seed).fit(X, part.Y[part.rows])
             negatives = self.tree_.predict(X, _LISTED)
         listed = None
-        if negatives is not None and (settings.n_hard or self.tree_ is not None):
+        if negatives is not None and (settings.n_hard != 0 or self.tree_ is not None):
             listed = _padded(negatives, labels)
         clustered = settings.surrogate_epochs or settings.shortlist == "clusters"
         return Training(
@@ -248,20 +250,28 @@ class DECAF(EpochRanker):
 
         The index of the classifiers is built when the optimisers are not needed any more, and is smaller than they.
         """
+        from longtail.models.decaf.modules import MOST_LISTED
         from longtail.models.decaf.network import TextNetwork
 
         settings, (n, n_features) = self.settings(), X.shape
         n_labels = int(np.count_nonzero(label_counts(Y)))
         batch = settings.batch_size or usual_batch_size(n)
-        candidates = min(n_labels, settings.n_candidates + batch * (8 + settings.n_hard))
-        network = TextNetwork.bytes_needed(n_features, n_labels, settings.dim, batch, candidates)
-        kept = 4.0 * settings.dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
+        dim = settings.dim or paper_sizes(n_labels)[0]
+        n_hard = MOST_LISTED if settings.n_hard is None else settings.n_hard
+        candidates = min(n_labels, settings.n_candidates + batch * (8 + n_hard))
+        network = TextNetwork.bytes_needed(n_features, n_labels, dim, batch, candidates)
+        kept = 4.0 * dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
         held = min(MOST_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
         clusters = 0.0
         if settings.shortlist == "clusters" or settings.surrogate_epochs:
             n_clusters = settings.n_clusters or max(2, n_labels // 8)
             beam = min(n_clusters, settings.beam or n_clusters)  # as wide as the first epochs may need
-            clusters = 12.0 * _CHUNK * beam + 4.0 * MOST_HELD_OUT * beam * 8 + 4.0 * settings.dim * (n + n_clusters)
+            clusters = (
+                12.0 * _CHUNK * beam
+                + 4.0 * MOST_HELD_OUT * beam * 8
+                + 4.0 * dim * (n + n_clusters)
+                + 4.0 * n * MOST_LISTED
+            )
         return 1.5 * data_bytes(X, Y, Z) + network + kept + held + clusters
 
     def add_labels(self, label_features: Any) -> Self:

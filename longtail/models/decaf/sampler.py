@@ -25,12 +25,12 @@ class ShortlistSampler:
     batch_size : int
     shortlist : array, (N, S), optional
         Labels that each point is easily mistaken to have, -1 for none; positives among them do no harm.
-    n_hard : int
-        How many of a point's shortlist take part in a batch.
+    n_hard : int, optional
+        How many of a point's shortlist take part in a batch; all, if not given.
     """
 
     def __init__(
-        self, Y: csr_array, n_drawn: int, batch_size: int, shortlist: np.ndarray | None = None, n_hard: int = 0
+        self, Y: csr_array, n_drawn: int, batch_size: int, shortlist: np.ndarray | None = None, n_hard: int | None = 0
     ) -> None:
         self.Y, self.n_drawn = Y, n_drawn
         frequency = np.bincount(Y.indices, minlength=Y.shape[1]) / Y.shape[0]
@@ -39,7 +39,8 @@ class ShortlistSampler:
         self._same = np.arange(Y.shape[1], dtype=np.int32)
         self._place = np.full(Y.shape[1], -1, np.int32)
         self.shortlist = shortlist
-        self.n_hard = 0 if shortlist is None else min(n_hard, shortlist.shape[1])
+        width = 0 if shortlist is None else shortlist.shape[1]
+        self.n_hard = width if n_hard is None else min(n_hard, width)
         if self.all:
             self._place[self.pool] = np.arange(len(self.pool), dtype=np.int32)
             return
@@ -58,7 +59,9 @@ class ShortlistSampler:
         ptr, own = kernels.positives(self.Y.indptr, self.Y.indices, rows, self._same)
         parts = [own, self.pool[rng.integers(len(self.pool), size=self.n_drawn)]]
         if self.shortlist is not None and self.n_hard:
-            chosen = rng.integers(self.shortlist.shape[1], size=(len(rows), self.n_hard))
+            width = self.shortlist.shape[1]
+            whole = np.arange(width)[None]
+            chosen = whole if self.n_hard == width else rng.integers(width, size=(len(rows), self.n_hard))
             hard = self.shortlist[rows[:, None], chosen].ravel()
             parts.append(hard[hard >= 0])
         labels = np.unique(np.concatenate(parts))

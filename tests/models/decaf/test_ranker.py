@@ -17,7 +17,9 @@ from longtail.errors import DataError, ModelError, SettingsError
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.decaf import DECAF
-from longtail.models.decaf.presets import ADVANCED
+from longtail.models.decaf.learner import TextLearner
+from longtail.models.decaf.presets import ADVANCED, paper_sizes
+from longtail.neural.batch import Candidates
 from tests.contract import D, L, RankerContract, toy
 
 SMALL = {"dim": 32, "epochs": 8, "batch_size": 32, "learning_rate": 0.03}
@@ -76,6 +78,34 @@ def precision(model: DECAF, n: int = 300) -> float:
 def test_every_alternative_learns(settings: dict[str, object]) -> None:
     X, Y, Z = toy()
     assert precision(decaf(**settings).fit(X, Y, label_features=Z)) > 85
+
+
+def test_the_preset_of_the_paper_follows_its_supplement() -> None:
+    paper = DECAF(preset="paper").settings()
+    assert (paper.n_networks, paper.batch_size, paper.learning_rate, paper.schedule) == (3, 255, 0.008, "halved")
+    assert (paper.surrogate_epochs, paper.epochs, paper.dropout, paper.spectral) == (20, 10, 0.2, True)
+    assert paper.validation_fraction == 0  # all epochs on all points
+    sizes = {131_073: (300, 1 << 15), 312_330: (300, 1 << 17), 1_305_265: (512, 1 << 17), 14_658: (300, 2048)}
+    assert {n: paper_sizes(n) for n in sizes} == sizes
+
+
+def test_the_ranker_of_the_paper_learns_from_whole_shortlists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Module IV: the positives and the shortlist of a point, all of it, and no label drawn beside them."""
+    widths, step = [], TextLearner._listed
+
+    def watched(self: TextLearner, rows: np.ndarray, candidates: Candidates) -> np.ndarray:
+        mask = step(self, rows, candidates)
+        own = [set(line[line >= 0]) for line in self.sampler.shortlist[rows]]  # type: ignore[index]
+        right = [set(self.Y.indices[self.Y.indptr[row] : self.Y.indptr[row + 1]]) for row in rows]
+        widths.extend(int(n) for n in mask.sum(axis=1))
+        assert [set(candidates.labels[line]) for line in mask] == [a | b for a, b in zip(own, right, strict=True)]
+        assert set(candidates.labels) == set().union(*own, *right)
+        return mask
+
+    monkeypatch.setattr(TextLearner, "_listed", watched)
+    X, Y, Z = toy()
+    decaf(**{**PAPER, "epochs": 1, "beam": 3}).fit(X, Y, label_features=Z)
+    assert 0 < max(widths) < L
 
 
 def test_lite_learns_on_token_vectors_that_stay() -> None:
