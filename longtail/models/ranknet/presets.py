@@ -2,6 +2,10 @@
 
 "paper" is §3.2: residual blocks alone, trained with the population-aware loss on sampled irrelevant labels, and labels
 ranked by what they return. The paper gives neither λ, c, V nor the number of blocks; usual values stand for them.
+
+Two values depend on the loss (`LOSS_DEFAULTS`). The population-aware loss ranks rare labels first by itself, so that
+labels are not weighted by propensity once more. It is a sum over pairs, whose gradient does not vanish where a label is
+already certain, and takes a much smaller rate than the logistic loss.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from longtail.params import NOT_NEGATIVE, POSITIVE, Constraint, Integer, OneOf, 
 RERANK_LOSSES = ("logistic", "population")
 
 _RANKNET_FAST: dict[str, Any] = {
-    "tail": 0.5,
+    "tail": None,
     "n_candidates": 50,
     "n_blocks": 1,
     "bottleneck": 16,
@@ -26,17 +30,21 @@ _RANKNET_FAST: dict[str, Any] = {
     "trust": 10.0,
     "text": True,
     "epochs": 5,
-    "learning_rate": 0.1,
+    "learning_rate": None,
     "decay": 0.0001,
 }
 _RANKNET_PAPER: dict[str, Any] = {
-    "tail": 0.0,
     "hidden": 0,
     "loss": "population",
     "n_irrelevant": 20,
     "trust": 0.0,
     "text": False,
 }
+LOSS_DEFAULTS: dict[str, dict[str, float]] = {
+    "logistic": {"tail": 0.5, "learning_rate": 0.1},
+    "population": {"tail": 0.0, "learning_rate": 0.01},
+}
+"""Values by loss of parameters that a preset leaves open."""
 RANKNET_PRESETS = {"fast": _RANKNET_FAST, "paper": _RANKNET_FAST | _RANKNET_PAPER}
 RANKNET_ADVANCED: dict[str, Constraint] = {
     "bottleneck": optional(Integer(1)),
@@ -47,6 +55,6 @@ RANKNET_ADVANCED: dict[str, Constraint] = {
     "margin": NOT_NEGATIVE,
     "n_irrelevant": optional(Integer(1)),
     "trust": NOT_NEGATIVE,
-    "learning_rate": POSITIVE,
+    "learning_rate": optional(POSITIVE),
     "decay": NOT_NEGATIVE,
 }

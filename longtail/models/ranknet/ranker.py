@@ -29,7 +29,7 @@ from longtail.kernels.rerank import CandidateLists, RankingRule
 from longtail.kernels.topk import TopLabels
 from longtail.models.base import Ranker
 from longtail.models.presets import PresetRanker
-from longtail.models.ranknet.presets import RANKNET_ADVANCED, RANKNET_PRESETS
+from longtail.models.ranknet.presets import LOSS_DEFAULTS, RANKNET_ADVANCED, RANKNET_PRESETS
 from longtail.models.ranknet.reranker import (
     N_POSITIONS,
     RankingRules,
@@ -71,8 +71,8 @@ class RankNet(PresetRanker, Wrapper):
     method : {"blocks", "inverse_propensity"}
         The learnt network, or the base's score times the inverse propensity to the power of `tail`.
     tail : float, optional
-        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1: 0.5; paper 0,
-        where the loss itself ranks rare labels first. It may be changed after fitting.
+        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1: 0.5, or 0 with
+        the loss "population", which itself ranks rare labels first. It may be changed after fitting.
     n_candidates : int, optional
         m, how many of the base's labels are re-ranked; those beyond follow in the base's order: 50.
     n_blocks : int, optional
@@ -108,7 +108,8 @@ class RankNet(PresetRanker, Wrapper):
         ``trust``
             Number of training points at which a label's own weights get half their full effect: 10; paper 0.
         ``learning_rate``, ``decay``
-            Step size of Adagrad, and weight decay of the labels' own rows: 0.1 and 0.0001.
+            Step size of Adagrad, 0.1 or, with the loss "population", 0.01; and weight decay of the labels' own rows:
+            0.0001.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -179,6 +180,14 @@ class RankNet(PresetRanker, Wrapper):
         self.advanced = advanced
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def settings(self) -> SimpleNamespace:
+        """Return every parameter with its value: as given, as the preset has it, or as the loss asks for."""
+        settings = super().settings()
+        for name, value in LOSS_DEFAULTS[settings.loss].items():
+            if getattr(settings, name) is None:
+                setattr(settings, name, value)
+        return settings
 
     # Learning ----------------------------------------------------------------------------------------------------
 
@@ -262,6 +271,8 @@ class RankNet(PresetRanker, Wrapper):
     def _rule(self) -> RankingRule:
         """Return the rule of ranking for the present value of `tail`."""
         tail = self._setting("tail")
+        if tail is None:
+            tail = LOSS_DEFAULTS[self._setting("loss")]["tail"]
         if not SHARE.allows(tail):
             raise SettingsError(f"tail is {tail!r}; give {SHARE}: 0 for plain precision, 1 for rare labels")
         return self.rules_.rule(tail, self._setting("n_candidates"))
