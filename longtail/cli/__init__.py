@@ -7,6 +7,7 @@ ends with one message and exit code 2, an interrupt with exit code 130.
 from __future__ import annotations
 
 import codecs
+import gc
 import io
 import os
 import signal
@@ -20,6 +21,7 @@ _PLAIN = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGTERM, _terminated)
+    gc.set_threshold(100_000, 20, 100)  # compiling makes many objects and few cycles: the default costs a tenth of it
     try:
         _prepare_streams()
         from longtail.cli.app import app

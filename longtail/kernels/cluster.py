@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from longtail.kernels.best import kth_highest
 from longtail.kernels.compiling import njit
 
 
@@ -42,13 +43,14 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
             size = np.empty(m, np.float32)
             for a in range(m):
                 size[a] = abs(total[touched[a]])
-            floor = np.partition(size, m - width)[m - width]
+            floor = kth_highest(size, width)
         while c + min(m, width) > capacity:
             capacity *= 2
             grown_idx = np.empty(capacity, np.int32)
             grown_val = np.empty(capacity, np.float32)
-            grown_idx[:c] = out_idx[:c]
-            grown_val[:c] = out_val[:c]
+            for a in range(c):
+                grown_idx[a] = out_idx[a]
+                grown_val[a] = out_val[a]
             out_idx, out_val = grown_idx, grown_val
         start = c
         square = 0.0

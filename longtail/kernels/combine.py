@@ -203,7 +203,8 @@ def rank(pairs, frequency, unseen, weights, first, last, best):
         n = top_k_pairs(labels[:n], values[:n], n_leading, at, height)
         if has_trees:
             for b in range(n):
-                leading[b] = rows[at[b]]
+                for j in range(n_features):  # not array to array: the error of unequal shapes takes long to compile
+                    leading[b, j] = rows[at[b], j]
             add_trees(leading, weights.trees, 0, n, by_trees)
         for b in range(n):
             label = pairs.labels[i, at[b]]

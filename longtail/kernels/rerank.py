@@ -427,7 +427,8 @@ def rerank(candidates, net, points, rule, first, last, top):
     for row in range(first, last):
         lo = ptr[row]
         n = min(ptr[row + 1] - lo, m)
-        own[:n] = labels[lo : lo + n]
+        for i in range(n):
+            own[i] = labels[lo + i]
         if rule.learnt and n > 0:
             for i in range(n):
                 known[i] = points[own[i]]

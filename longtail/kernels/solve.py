@@ -66,6 +66,15 @@ def _shuffle(order, state):
     return state
 
 
+@njit(cache=True, nogil=True)
+def _bias_at(indices):
+    """Return the number of the bias feature: the one after the last feature that any point has."""
+    last = np.int64(-1)
+    for f in indices:
+        last = max(last, np.int64(f))
+    return last + 1
+
+
 @njit(cache=True, nogil=True, fastmath=True)
 def lockstep_pass(points, signs, damp, order, weights, beta, gap):
     """Make one pass over all points for eight problems, and write the largest violation of each to `gap`.
@@ -209,35 +218,43 @@ def squared_hinge(points, signs, costs, limits, seed):
     there are points. The weights of a problem whose signs are all 0 stay 0.
     """
     n, lanes = signs.shape
-    indices, tolerance = points.indices, limits.tolerance
-    d1 = indices.max() + 2 if len(indices) else 1
+    tolerance, d1 = limits.tolerance, _bias_at(points.indices) + 1
     found = np.zeros((costs.shape[0], d1, lanes), np.float32)
     beta = np.zeros((n, lanes), np.float32)
     gap = np.empty(lanes, np.float32)
-    order = np.arange(n).astype(np.int32)
-    active = np.empty(n, np.int32)
+    order, active = np.empty(n, np.int32), np.empty(n, np.int32)
+    for i in range(n):
+        order[i] = i
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
     one_weights = np.empty(d1, np.float32)
     one_beta = np.empty(n, np.float32)
     one_sign = np.empty(n, np.float32)
+    norms = np.empty(n, np.float32)
+    damped = SolverRows(points.indptr, points.indices, points.data, norms)
+    # Loops instead of operations on whole arrays, which take seconds to compile.
     for c in range(costs.shape[0]):
         weights = found[c]
         if c > 0:
-            weights[:] = found[c - 1]
+            for f in range(d1):
+                for j in range(lanes):
+                    weights[f, j] = found[c - 1, f, j]
         flat = weights.reshape(-1)
         damp = np.float32(0.5 / costs[c])
-        damped = SolverRows(points.indptr, points.indices, points.data, points.norms + damp)
+        for i in range(n):
+            norms[i] = points.norms[i] + damp
         for turn in range(limits.rounds):
             state = _shuffle(order, state)
             if lanes == 2:
                 pair_pass(damped, signs, damp, order, flat, beta, gap)
             else:
                 lockstep_pass(damped, signs, damp, order, flat, beta, gap)
-            if turn == limits.rounds - 1 or gap.max() <= tolerance:
+            if turn == limits.rounds - 1:
                 break
+            solved = True
             for j in range(lanes):
                 if gap[j] <= tolerance:
                     continue
+                solved = False
                 stay = 0
                 for i in range(n):
                     one_beta[i] = beta[i, j]
@@ -245,7 +262,8 @@ def squared_hinge(points, signs, costs, limits, seed):
                     if one_beta[i] != 0.0:
                         active[stay] = i
                         stay += 1
-                one_weights[:] = weights[:, j]
+                for f in range(d1):
+                    one_weights[f] = weights[f, j]
                 visits = 0
                 while visits < limits.effort * n:
                     visits += stay
@@ -253,8 +271,12 @@ def squared_hinge(points, signs, costs, limits, seed):
                     stay, worst = refine_pass(damped, one_sign, damp, one_weights, one_beta, active[:stay])
                     if worst <= tolerance or stay == 0:
                         break
-                weights[:, j] = one_weights
-                beta[:, j] = one_beta
+                for f in range(d1):
+                    weights[f, j] = one_weights[f]
+                for i in range(n):
+                    beta[i, j] = one_beta[i]
+            if solved:
+                break
     return found
 
 
@@ -269,7 +291,7 @@ def logistic(points, signs, costs, limits, seed):
     indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
     tolerance = limits.tolerance
     n = indptr.shape[0] - 1
-    bias = indices.max() + 1 if len(indices) else 0
+    bias = _bias_at(indices)
     found = np.zeros((costs.shape[0], bias + 1, signs.shape[1]), np.float32)
     w = np.empty(bias + 1, np.float32)
     order = np.arange(n)
@@ -319,5 +341,6 @@ def logistic(points, signs, costs, limits, seed):
                             w[indices[p]] += data[p] * step
                 if worst <= tolerance:
                     break
-            found[c, :, j] = w
+            for f in range(bias + 1):
+                found[c, f, j] = w[f]
     return found

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from longtail.kernels.best import kth_highest
 from longtail.kernels.compiling import njit
 from longtail.kernels.topk import _sift_down, top_k_pairs
 
@@ -67,8 +68,10 @@ def heaviest(indptr, indices, data, n_terms):
         floor = np.float32(-1.0)
         spare = end - begin  # how many entries as large as the floor may stay
         if end - begin > n_terms:
-            size = np.abs(data[begin:end])
-            floor = np.partition(size, end - begin - n_terms)[end - begin - n_terms]
+            size = np.empty(end - begin, np.float32)
+            for p in range(begin, end):
+                size[p - begin] = abs(data[p])
+            floor = kth_highest(size, n_terms)
             larger = 0
             for s in size:
                 larger += s > floor
@@ -186,8 +189,13 @@ def vote(points, stored, settings, scratch, first, last, out):
         sum_all = np.float32(0.0)
         top = np.float32(0.0)
         n = 0
-        order = np.argsort(rows[:size])  # votes are added in one order, whatever the order of the heap
-        for t in order:
+        for t in range(1, size):  # votes are added in one order, whatever the order of the heap
+            row, s, at = rows[t], sims[t], t
+            while at > 0 and rows[at - 1] > row:
+                rows[at], sims[at] = rows[at - 1], sims[at - 1]
+                at -= 1
+            rows[at], sims[at] = row, s
+        for t in range(size):
             v = sims[t] * sims[t] if shared else min(sims[t], np.float32(0.9999))
             sum_all += v
             top = max(top, sims[t])

@@ -249,7 +249,7 @@ def match_block(
     words, places, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
-    at = 0
+    at = np.int64(0)
     for text in range(n_texts):
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
@@ -282,7 +282,7 @@ def learn_block(
     words, places, ids, counts = _room_for(block.size, shape)
     indptr = np.zeros(n_texts + 1, np.int64)
     bag = np.empty(64, np.int32)
-    at = 0
+    at = np.int64(0)
     for text in range(n_texts):
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
@@ -381,7 +381,7 @@ def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear:
         longest = max(longest, indptr[row + 1] - indptr[row])
     keys, spare, digits = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(256, np.int64)
     for row in range(indptr.size - 1):
-        n = 0
+        n = np.int64(0)
         for i in range(indptr[row], indptr[row + 1]):
             column = columns[ids[i]] if columns.size > 0 else ids[i]
             if column >= 0:
