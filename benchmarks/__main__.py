@@ -21,6 +21,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "index": [[]],
     "dxml": [[]],
     "tail": [[]],
+    "service": [[]],
 }
 
 

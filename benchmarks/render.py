@@ -20,6 +20,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "index": "benchmarks.index.section",
     "dxml": "benchmarks.dxml.section",
     "tail": "benchmarks.tail.section",
+    "service": "benchmarks.service.section",
 }
 _HEAD = """# Results
 
