@@ -93,6 +93,9 @@ class ServedModel:
                     "words": [
                         {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans} for word in one.words
                     ],
+                    "neighbours": [
+                        {"similarity": round(near.similarity, 4), "labels": near.labels} for near in one.neighbours
+                    ],
                 }
                 for one in found
             ],

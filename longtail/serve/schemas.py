@@ -78,10 +78,20 @@ class WordEffect(BaseModel):
     spans: list[tuple[int, int]] = Field(description="Start and end of each occurrence, in Unicode characters.")
 
 
+class SimilarPoint(BaseModel):
+    """A training point that is like the text and has the label."""
+
+    similarity: float = Field(description="Cosine of the two texts.", examples=[0.71])
+    labels: list[str] = Field(description="Its labels, at most ten.", examples=[["libncurses6", "libc6"]])
+
+
 class ExplainedLabel(SuggestedLabel):
-    """One label and the words that changed its probability."""
+    """One label, the words that changed its probability, and training points that have it."""
 
     words: list[WordEffect] = Field(description="The words with the largest effect first.")
+    neighbours: list[SimilarPoint] = Field(
+        description="The most similar training points with this label, where the model keeps training points."
+    )
 
 
 class ExplainAnswer(BaseModel):

@@ -42,13 +42,14 @@ def write_data(folder: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Model folders: a label tree, and a network that can learn."""
+    """Model folders: a label tree, nearest neighbours, a network that can learn, and a baseline."""
     root = tmp_path_factory.mktemp("models")
     data = longtail.read(write_data(root / "data"))
     longtail.Tagger("parabel").fit_dataset(data).save(root / "tree")
+    longtail.Tagger("knn").fit_dataset(data).save(root / "near")
     longtail.Tagger("mnn", dim=8, epochs=2).fit_dataset(data).save(root / "net")
     longtail.Tagger("popular").fit_dataset(data).save(root / "popular")
-    return {name: root / name for name in ("tree", "net", "popular", "data")}
+    return {name: root / name for name in ("tree", "near", "net", "popular", "data")}
 
 
 class Server:

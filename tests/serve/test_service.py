@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import longtail
+from longtail.serve.library import load_model
 from tests.serve.conftest import FRUITS, Server, Start
 
 TEXTS = [f"a red {fruit}" for fruit in FRUITS]
@@ -71,6 +72,16 @@ def test_words_that_mattered(server: Server) -> None:
     assert by_id == answer
     assert len(server.client.post("/explain", json={"text": text, "k": 3}).json()["labels"]) == 3
     assert server.client.post("/explain", json={"text": "?!"}).json()["words_tried"] == 0
+
+
+def test_similar_training_points(folders: dict[str, Path]) -> None:
+    """Of a model that keeps training points, those with the label that are most like the text."""
+    model = load_model("near", folders["near"])
+    (label,) = model.explain("a red fig number3", 1, 10, [3])["labels"]
+    assert label["neighbours"][0]["labels"] == ["all about fig", "all about red"]
+    similar = [near["similarity"] for near in label["neighbours"]]
+    assert similar == sorted(similar, reverse=True)
+    assert 0 < similar[-1] <= similar[0] <= 1
 
 
 def test_long_texts_are_explained_by_their_first_words(server: Server) -> None:

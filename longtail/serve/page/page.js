@@ -134,7 +134,7 @@ async function explain(answer, label, li) {
   why.hidden = false;
   why.textContent = "Looking for the words that mattered …";
   const explained = await call("/explain", { text: answer.text, model: answer.model, labels: [label.label] });
-  const words = explained.labels[0].words;
+  const { words, neighbours } = explained.labels[0];
   why.replaceChildren();
   const shown = words.slice(0, 12);
   why.textContent = shown.length ? "Effect on the probability, in points:" : "No single word mattered.";
@@ -144,8 +144,21 @@ async function explain(answer, label, li) {
     chip.textContent = `${word.word} ${word.effect > 0 ? "+" : "−"}${(100 * Math.abs(word.effect)).toFixed(1)}`;
     why.append(chip);
   }
+  if (neighbours.length) why.append(similarPoints(neighbours, label.label));
   if (explained.words_left_out) why.append(`(${explained.words_left_out} words of this long text were not tried)`);
   if (text.value === answer.text) mark(words);
+}
+
+function similarPoints(neighbours, label) {
+  const list = document.createElement("ul");
+  list.setAttribute("aria-label", `Similar training texts with ${label}`);
+  list.append(...neighbours.map((near) => {
+    const entry = document.createElement("li"), others = near.labels.filter((name) => name !== label);
+    entry.textContent = `A training text ${Math.round(100 * near.similarity)} % similar has this label` +
+      (others.length ? ` and ${others.slice(0, 3).join("; ")}${others.length > 3 ? " …" : ""}` : "");
+    return entry;
+  }));
+  return list;
 }
 
 function mark(words) {
