@@ -9,9 +9,10 @@ from benchmarks.tables import mark
 
 _HOW = """\
 `longtail serve` with one worker and `blend` trained on debian-packages, on the loopback address. `wrk` sends one text
-per request on 32 connections. Client and service share the cores. The load average before a run tells whether the machine
-had other work: above about 1, latencies are upper bounds, and the processor time per request is what to compare.
-Resident weights are the mapped arrays of the model, each page divided by the number of processes that share it."""
+per request on 32 connections. Client and service share the cores. The load average before a run tells whether the
+machine had other work: above about 1, latencies are upper bounds, and the processor time per request is what to
+compare. Resident weights are the mapped arrays of the model, each page divided by the number of processes that share
+it."""
 
 
 def render(results: dict[str, Any]) -> str:

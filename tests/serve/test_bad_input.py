@@ -52,6 +52,33 @@ def test_a_wrong_request(server: Server, body: bytes, status: int, message: str)
     assert server.suggest("a red apple").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status", "message"),
+    [
+        ("/explain", b'{"text": ""}', 422, "text: string should have at least 1 character"),
+        ("/explain", b'{"text": "a", "k": 0}', 422, "k: input should be greater than or equal to 1"),
+        ("/explain", b'{"text": "a", "k": 1000000}', 422, "k: input should be less than or equal to 20"),
+        ("/explain", b'{"text": "a", "model": "x"}', 404, "No model is called 'x'"),
+        ("/explain", b'{"text": "\xff"}', 400, "UTF-8"),
+        ("/explain", b"{", 400, "not valid JSON"),
+        ("/learn", b'{"corrections": [{"text": "", "labels": ["a"]}]}', 422, "corrections[0].text: string should have"),
+        ("/learn", b'{"corrections": []}', 422, "corrections: list should have at least 1 item"),
+        ("/learn", b'{"corrections": [{"text": "a", "labels": ["b"]}], "model": "x"}', 404, "No model is called 'x'"),
+        ("/learn", b'{"corrections": [{"text": "\xff", "labels": ["b"]}]}', 400, "UTF-8"),
+        ("/learn", b"[", 400, "not valid JSON"),
+        ("/v1/projects/x/learn", b"[]", 404, "No model is called 'x'"),
+        ("/v1/projects/tree/learn", b"[", 400, "not valid JSON"),
+        ("/v1/projects/tree/suggest-batch", b'{"documents": [{"text": "\xff"}]}', 400, "UTF-8"),
+    ],
+)
+def test_a_wrong_request_to_other_paths(server: Server, path: str, body: bytes, status: int, message: str) -> None:
+    answer = server.client.post(path, content=body, headers=JSON)
+    assert (answer.status_code, message in answer.json()["detail"]) == (status, True), answer.text
+    for large in ("/explain", "/learn", "/v1/projects/tree/suggest"):
+        assert server.client.post(large, content=b"a" * 10_000_000, headers=JSON).status_code == 413
+    assert server.client.get("/health").status_code == 200
+
+
 def test_other_paths_methods_and_types(server: Server) -> None:
     assert server.client.get("/nothing").status_code == 404
     assert server.client.get("/suggest").status_code == 405

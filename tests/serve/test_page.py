@@ -12,7 +12,8 @@ import pytest
 from longtail.serve.feedback import FeedbackLog
 from tests.serve.conftest import Server
 
-pytest.importorskip("playwright.sync_api", reason="playwright is not installed (pip install playwright)")
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+expect = playwright_api.expect
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed (apt-get install chromium)")
 
@@ -31,13 +32,11 @@ FLAGS = [
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    from playwright.sync_api import Error, expect, sync_playwright
-
     expect.set_options(timeout=PATIENCE)
-    with sync_playwright() as playwright:
+    with playwright_api.sync_playwright() as playwright:
         try:
             running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=PATIENCE)
-        except Error as error:
+        except playwright_api.Error as error:
             pytest.skip(f"chromium does not start here: {str(error).splitlines()[0]}")
         yield running
         running.close()
@@ -46,8 +45,6 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def page(browser: Any, server: Server) -> Iterator[Any]:
     """The page, opened; the test fails where it reports an error or reaches for another host."""
-    from playwright.sync_api import expect
-
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)
     context.set_default_timeout(PATIENCE)
@@ -64,16 +61,13 @@ def page(browser: Any, server: Server) -> Iterator[Any]:
 
 
 def _type(page: Any, text: str) -> None:
-    from playwright.sync_api import expect
-
     page.locator("#text").fill("")
     page.locator("#text").press_sequentially(text, delay=5)
+    expect(page.locator("#columns")).to_have_attribute("aria-busy", "false")  # the answer to all of the text is shown
     expect(page.locator(".label").first).to_be_visible()
 
 
 def test_labels_appear_while_typing_and_words_are_marked(page: Any) -> None:
-    from playwright.sync_api import expect
-
     _type(page, "a red fig")
     fig = page.locator("li").filter(has_text="all about fig")
     expect(fig.locator(".badge")).to_have_text("tail")
@@ -88,8 +82,6 @@ def test_labels_appear_while_typing_and_words_are_marked(page: Any) -> None:
 
 
 def test_two_models_side_by_side(page: Any) -> None:
-    from playwright.sync_api import expect
-
     _type(page, "a red fig")
     page.select_option("#second", "net")
     expect(page.locator(".column")).to_have_count(2)
@@ -98,8 +90,6 @@ def test_two_models_side_by_side(page: Any) -> None:
 
 
 def test_thumbs_become_feedback(page: Any, server: Server) -> None:
-    from playwright.sync_api import expect
-
     _type(page, "a red fig for the page")
     page.get_by_role("button", name="all about fig is right").click()
     expect(page.locator("#status")).to_contain_text("Stored: all about fig is right.")
@@ -115,8 +105,6 @@ def test_thumbs_become_feedback(page: Any, server: Server) -> None:
 
 
 def test_html_in_a_text_or_a_label_stays_text(page: Any, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
     attack = '<img src=x onerror="document.title=1"> fig <script>document.title=2</script>'
     _type(page, attack)
     page.locator(".label").first.click()
@@ -139,8 +127,6 @@ def test_html_in_a_text_or_a_label_stays_text(page: Any, tmp_path: Path) -> None
 
 
 def test_files_and_copies(page: Any, tmp_path: Path) -> None:
-    from playwright.sync_api import expect
-
     table = tmp_path / "texts.csv"
     table.write_text('id,text\n1,"a red ""fig"", ripe"\n2,a green pear\n')
     page.set_input_files("#file", table)
@@ -163,8 +149,6 @@ def test_files_and_copies(page: Any, tmp_path: Path) -> None:
 
 
 def test_a_narrow_screen_and_the_keyboard(page: Any) -> None:
-    from playwright.sync_api import expect
-
     page.set_viewport_size({"width": 340, "height": 700})
     _type(page, "a red fig")
     assert page.evaluate("document.documentElement.scrollWidth") <= 340
@@ -182,6 +166,7 @@ def test_accessibility(page: Any, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     _type(page, "a red fig")
     page.select_option("#second", "net")
+    expect(page.locator(".column")).to_have_count(2)
     page.locator(".label").first.click()
     page.locator(".why mark").first.wait_for()
     found = axe.Axe().run(page).response["violations"]

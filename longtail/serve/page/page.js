@@ -56,21 +56,33 @@ function wanted() {
   return { k, threshold: Math.min(1, Math.max(0, (Number(at("threshold").value) || 0) / 100)) };
 }
 
+// Whoever waits for the labels of what was typed last, a screen reader for example, waits while the list is busy.
+function busy(is) {
+  columns.setAttribute("aria-busy", String(is));
+}
+
 const suggest = guarded(async () => {
   state.request?.abort();
+  busy(true);
   state.open = null;
   mark([]);
   if (!text.value.trim()) {
     state.answers = [];
     columns.replaceChildren();
     status_.textContent = "Nothing to label yet.";
+    busy(false);
     return;
   }
   const request = (state.request = new AbortController());
   const sent = text.value, start = performance.now();
-  const answers = await Promise.all(
-    chosenModels().map((model) => call("/suggest", { texts: sent, model, ...wanted() }, request.signal)),
-  );
+  let answers;
+  try {
+    answers = await Promise.all(
+      chosenModels().map((model) => call("/suggest", { texts: sent, model, ...wanted() }, request.signal)),
+    );
+  } finally {
+    if (state.request === request) busy(text.value !== sent); // more was typed meanwhile, and is asked for soon
+  }
   if (state.request !== request) return;
   state.answers = answers.map((answer) => ({ model: answer.model, labels: answer.results[0], text: sent }));
   const n = state.answers[0].labels.length;
@@ -296,6 +308,7 @@ at("copy-csv").addEventListener("click", guarded(() => copy(
 let pause;
 text.addEventListener("input", () => {
   mark([]);
+  busy(true);
   clearTimeout(pause);
   pause = setTimeout(suggest, TYPING_PAUSE);
 });
