@@ -78,16 +78,14 @@ class BoostedTrees(FlatArrays):
         """Return the model of the first trees alone."""
         return type(self)(self.bias, self.features[:n_trees], self.edges[:n_trees], self.values[:n_trees])
 
+    def over(self, columns: np.ndarray) -> Self:
+        """Return the model for rows of which those that it was trained on are some columns."""
+        return type(self)(self.bias, columns[self.features], self.edges, self.values)
+
     def best_size(self, pairs: np.ndarray, right: np.ndarray) -> int:
         """Return the number of trees with the lowest loss on pairs that were not trained on."""
-        odds = np.full(len(right), self.bias[0])
-        losses = [_log_loss(odds, right)]
-        step = np.empty(len(right))
-        for t in range(len(self.features)):
-            one = ObliviousTrees(0.0, self.features[t : t + 1], self.edges[t : t + 1], self.values[t : t + 1])
-            kernels.add_trees(pairs, one, 0, len(pairs), step)
-            odds += step
-            losses.append(_log_loss(odds, right))
+        losses = np.zeros(len(self.features) + 1)
+        kernels.add_losses(pairs, right, self.packed(), losses)
         return int(np.argmin(losses))
 
     def log_odds(self, pairs: np.ndarray) -> np.ndarray:
@@ -114,7 +112,3 @@ def _bin_edges(column: np.ndarray, right: np.ndarray) -> np.ndarray:
     return np.unique(
         np.concatenate([np.quantile(column, shares), np.quantile(column[right], shares)]).astype(np.float32)
     )
-
-
-def _log_loss(odds: np.ndarray, right: np.ndarray) -> float:
-    return float(np.logaddexp(0.0, np.where(right, -odds, odds)).mean())

@@ -145,3 +145,19 @@ def add_trees(rows, trees, first, last, out):
                     leaf[row] = 2 * leaf[row] + (1 if column[row] > edge else 0)
             for row in range(n):
                 out[start + row] += trees.values[t, leaf[row]]
+
+
+@njit(cache=True, nogil=True)
+def add_losses(rows, right, trees, losses):
+    """Add the logistic loss of rows (n, F) to losses[t], for the first t trees alone, t = 0 to all of them."""
+    n_trees, depth = trees.features.shape
+    for i in range(rows.shape[0]):
+        odds = trees.bias
+        for t in range(n_trees + 1):
+            wrong = -odds if right[i] else odds
+            losses[t] += max(wrong, 0.0) + np.log1p(np.exp(-abs(wrong)))
+            if t < n_trees:
+                leaf = 0
+                for level in range(depth):
+                    leaf = 2 * leaf + (1 if rows[i, trees.features[t, level]] > trees.edges[t, level] else 0)
+                odds += trees.values[t, leaf]
