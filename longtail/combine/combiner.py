@@ -44,6 +44,12 @@ class Layout:
         """First column of a lister: its log odds; the next says whether it lists the label."""
         return OF_ALL + OF_SCORER * self.n_scorers + OF_LISTER * v
 
+    def tree_columns(self) -> np.ndarray:
+        """Return the columns that boosted trees split: the others are made of these, and trees find that themselves."""
+        listers = [self.lister(v) + part for v in range(self.n_listers) for part in (0, 3)]  # log odds and certainty
+        likeness = range(self.n_features - self.n_likeness, self.n_features)
+        return np.array([1, *(self.scorer(m) for m in range(self.n_scorers)), *listers, *likeness], np.int32)
+
     def log_odds_columns(self) -> list[int]:
         """Return the column of each member's log odds."""
         return [self.scorer(m) for m in range(self.n_scorers)] + [self.lister(v) for v in range(self.n_listers)]
@@ -85,15 +91,22 @@ class Combiner:
         return cls(layout, seen, unseen)
 
     def fitted(self, rows: np.ndarray, right: np.ndarray, points: np.ndarray, trees: bool = True) -> Combiner:
-        """Train on features (n, F) of held-out pairs, whether each is right, and the point that each belongs to."""
-        seen = fit_logistic(rows, right, self.seen)
+        """Train on features (n, F) of held-out pairs, whether each is right, and the point that each belongs to.
+
+        Where there are trees, likeness is left to them: it is computed for the leading labels only.
+        """
         boosted = None
         if trees and np.count_nonzero(right) >= _FEWEST:
+            columns = self.layout.tree_columns()
+            few = np.ascontiguousarray(rows[:, columns])
             checked = (np.random.default_rng(0).random(points.max() + 1) < _CHECKED)[points]
-            size = BoostedTrees.fit(rows[~checked], right[~checked], _TREES, _RATE).best_size(
-                rows[checked], right[checked]
+            size = BoostedTrees.fit(few[~checked], right[~checked], _TREES, _RATE).best_size(
+                few[checked], right[checked]
             )
-            boosted = BoostedTrees.fit(rows, right, size, _RATE) if size else None
+            boosted = BoostedTrees.fit(few, right, size, _RATE).over(columns) if size else None
+        seen = self.seen.copy()
+        weighed = slice(None) if boosted is None else slice(self.layout.n_features - self.layout.n_likeness)
+        seen[weighed] = fit_logistic(rows[:, weighed], right, self.seen[weighed])
         return replace(self, seen=seen, trees=boosted)
 
     def fitted_unseen(self, rows: np.ndarray, right: np.ndarray, text_lister: int | None, shift: float) -> Combiner:

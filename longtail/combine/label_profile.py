@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels.encode import SparseRows
-from longtail.kernels.likeness import write_likeness
+from longtail.kernels.likeness import LabelVectors, Profile, write_likeness
 from longtail.kernels.pool import spread
 from longtail.linear.tree import mean_label_vectors
 from longtail.sparse import (
@@ -17,6 +17,7 @@ from longtail.sparse import (
     csr_arrays,
     csr_from_arrays,
     entry_rows,
+    frozen,
     frozen_csr,
     label_counts,
     labelled_rows,
@@ -27,6 +28,9 @@ from longtail.sparse import (
 )
 
 _WIDTH = 64  # strongest features kept of the mean of a label's points; 256 were no better on held-out points
+_NO_VECTORS = LabelVectors(
+    *(frozen(np.zeros(size, dtype)) for size, dtype in ((1, np.int64), (0, np.int32), (0, np.float32)))
+)
 
 
 @dataclass
@@ -57,17 +61,13 @@ class LabelProfile:
     def likeness(self, points: SparseRows, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return how alike points and listed labels (N, S) are, (N, S, width)."""
         out = np.empty((*labels.shape, self.width), np.float32)
-        column = 0
-        for vectors, width in ((self.text, 3), (self.centroids, 1)):
-            if vectors is not None:
-                by_label = SparseRows(vectors.indptr, vectors.indices, vectors.data)
-                part = np.empty((*labels.shape, width), np.float32)
-                spread(
-                    lambda block, v=by_label, o=part: write_likeness(points, v, labels, *block, o), len(labels), n_jobs
-                )
-                out[:, :, column : column + width] = part
-                column += width
+        profile = self.packed()
+        spread(lambda block: write_likeness(points, profile, labels, *block, out), len(labels), n_jobs)
         return out
+
+    def packed(self) -> Profile:
+        """As kernels take it."""
+        return Profile(_vectors(self.text), _vectors(self.centroids))
 
     def append(self, Z: csr_array) -> None:
         """Add labels that have text only."""
@@ -101,6 +101,12 @@ class LabelProfile:
     def from_arrays(cls, arrays: Arrays, shape: tuple[int, int]) -> Self:
         """Build what :meth:`arrays` took apart."""
         return cls(*(csr_from_arrays(f"profile_{name}", arrays, shape) for name in ("text", "centroids")))
+
+
+def _vectors(matrix: csr_array | None) -> LabelVectors:
+    if matrix is None:
+        return _NO_VECTORS
+    return LabelVectors(matrix.indptr, matrix.indices, matrix.data)
 
 
 def frequencies(Y: csr_array, n_points: int | None = None) -> np.ndarray:

@@ -109,14 +109,25 @@ class Index(ABC):
             return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
         return self._search(prepared, k, n_jobs)
 
-    def search_one(self, query: np.ndarray, k: int) -> Found:
+    def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> Found:
         """Find the k best vectors of one query, shape (d,), on this thread.
+
+        Parameters
+        ----------
+        query : array, shape (d,)
+            The query.
+        k : int
+            Number of vectors to find.
+        trusted : bool
+            Take the query as it is, without checks: float32, finite, of the right length, and not for the cosine.
 
         Returns
         -------
         ids, scores : arrays, shape (min(k, n),)
             Best first.
         """
+        if trusted and len(self):
+            return self._search_one(frozen(query), min(k, len(self)))
         if type(query) is not np.ndarray or query.ndim != 1:
             query = np.asarray(query)
             if query.ndim != 1:

@@ -166,6 +166,8 @@ class SparseKNN:
         """VoteScratch of this thread, kept between calls."""
         if not hasattr(self._scratch, "buffers"):
             self._scratch.buffers = VoteScratch(
-                np.zeros(len(self.label_ptr) - 1, np.float32), np.zeros(self.n_labels, np.float32)
+                np.zeros(len(self.label_ptr) - 1, np.float32),
+                np.zeros(self.n_labels, np.float32),
+                np.empty(BUDGET, np.int32),
             )
         return self._scratch.buffers

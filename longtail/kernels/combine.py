@@ -12,13 +12,14 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import njit
+from longtail.kernels.likeness import Profile, _compare_profile, _fill_table, _table_size
 from longtail.kernels.oblivious_trees import ObliviousTrees, add_trees
 from longtail.kernels.topk import TopLabels as TopLabels
 from longtail.kernels.topk import top_k_pairs
 
 FLOOR = np.float32(-12.0)  # log odds of a label that a member does not list, and the least that it may give
 OF_ALL, OF_SCORER, OF_LISTER = 2, 3, 7  # features of a pair: of the label itself, and per scorer and lister
-RERANKED = 50  # labels with the highest weighted sums, which the boosted trees score too
+RERANKED = 32  # labels with the highest weighted sums, which the boosted trees score too; 50 were no better
 
 
 class Lists(NamedTuple):
@@ -35,9 +36,16 @@ class Pairs(NamedTuple):
 
     labels: np.ndarray  # (N, S) int32, -1 after the last
     odds: np.ndarray  # (M, N, S) float32, exact log odds by each scorer
-    likeness: np.ndarray  # (N, S, F) float32, how alike point and label are; F may be 0
     lists: Lists
     where: np.ndarray  # for each entry of `lists`, its position in the row of `labels`, -1 for none
+
+
+class Known(NamedTuple):
+    """What is known of labels apart from any member."""
+
+    frequency: np.ndarray  # (L,) float32
+    unseen: np.ndarray  # (L,) bool, labels that have text only
+    profile: Profile
 
 
 class Weights(NamedTuple):
@@ -118,8 +126,8 @@ def _row_features(pairs, frequency, i, out):
 
     Of the label: 1 and its frequency. Of a scorer: log odds, log odds times frequency, and the probability, by which
     high log odds can be trusted more or less than low ones. Of a lister: log odds, whether it lists the label, log odds
-    times frequency; its certainty, log odds times that, whether it lists the label times that; the probability. Last
-    the likenesses.
+    times frequency; its certainty, log odds times that, whether it lists the label times that; the probability. Last,
+    how alike point and label are: zeros here, see `_add_likeness`.
     """
     listed, lists = pairs.labels[i], pairs.lists
     n_scorers = pairs.odds.shape[0]
@@ -147,8 +155,7 @@ def _row_features(pairs, frequency, i, out):
             row[c + 4] = FLOOR * certain
             row[c + 5] = 0.0
             row[c + 6] = 0.0
-        for f in range(pairs.likeness.shape[2]):
-            row[after_listers + f] = pairs.likeness[i, n, f]
+        row[after_listers:] = 0.0
         n += 1
     for v in range(lists.starts.shape[0]):
         c = after_scorers + v * OF_LISTER
@@ -167,22 +174,45 @@ def _row_features(pairs, frequency, i, out):
 
 
 @njit(cache=True, nogil=True)
-def features(pairs, frequency, first, last, out):
-    """Write the features of rows first..last, (rows, S, features), zeros where there is no label."""
-    for i in range(first, last):
-        out[i, _row_features(pairs, frequency, i, out[i]) :] = 0.0
+def _n_unlike(pairs):
+    """Return the number of features before those of likeness."""
+    return OF_ALL + pairs.odds.shape[0] * OF_SCORER + pairs.lists.starts.shape[0] * OF_LISTER
 
 
 @njit(cache=True, nogil=True)
-def rank(pairs, frequency, unseen, weights, first, last, best):
+def _add_likeness(points, i, profile, labels, n, first, out):
+    """Write how alike point i and n labels are to the columns of out (n, features) from `first` on."""
+    if out.shape[1] == first:
+        return
+    size = _table_size(points, i)
+    keys, values = np.empty(size, np.int32), np.empty(size, np.float32)
+    _fill_table(points, i, keys, values)
+    for a in range(n):
+        _compare_profile(profile, labels[a], keys, values, out[a, first:])
+
+
+@njit(cache=True, nogil=True)
+def features(points, pairs, known, first, last, out):
+    """Write the features of rows first..last, (rows, S, features), zeros where there is no label."""
+    for i in range(first, last):
+        n = _row_features(pairs, known.frequency, i, out[i])
+        _add_likeness(points, i, known.profile, pairs.labels[i], n, _n_unlike(pairs), out[i])
+        out[i, n:] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def rank(points, pairs, known, weights, first, last, best):
     """Write the k best labels of each row and their probabilities; ties go to the smaller label number.
 
     Log odds are a weighted sum of the features, with weights of their own for labels without training points. Where
     there are boosted trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log odds
-    and the rest of the sum; the labels after them cannot come before.
+    and the rest of the sum; the labels after them cannot come before. Then only these labels are compared with the
+    point, which takes longer than all other features, and the sums go without it.
     """
     width, n_features, k = pairs.labels.shape[1], weights.seen.shape[0], best.labels.shape[1]
     has_trees = weights.trees.features.shape[0] > 0
+    n_unlike, unseen = _n_unlike(pairs), known.unseen
+    n_summed = n_unlike if has_trees else n_features
     rows = np.empty((width, n_features), np.float32)
     labels = np.empty(width, np.int32)
     values = np.empty(width, np.float32)
@@ -192,11 +222,13 @@ def rank(pairs, frequency, unseen, weights, first, last, best):
     leading = np.empty((n_leading, n_features), np.float32)
     by_trees = np.empty(n_leading, np.float64)
     for i in range(first, last):
-        n = _row_features(pairs, frequency, i, rows)
+        n = _row_features(pairs, known.frequency, i, rows)
+        if not has_trees:
+            _add_likeness(points, i, known.profile, pairs.labels[i], n, n_unlike, rows)
         for a in range(n):
             own = weights.unseen if unseen[pairs.labels[i, a]] else weights.seen
             total = 0.0
-            for j in range(n_features):
+            for j in range(n_summed):
                 total += own[j] * rows[a, j]
             labels[a] = a
             values[a] = np.float32(total)
@@ -205,6 +237,8 @@ def rank(pairs, frequency, unseen, weights, first, last, best):
             for b in range(n):
                 for j in range(n_features):  # not array to array: the error of unequal shapes takes long to compile
                     leading[b, j] = rows[at[b], j]
+                labels[b] = pairs.labels[i, at[b]]
+            _add_likeness(points, i, known.profile, labels, n, n_unlike, leading)
             add_trees(leading, weights.trees, 0, n, by_trees)
         for b in range(n):
             label = pairs.labels[i, at[b]]

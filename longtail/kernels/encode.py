@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels.compiling import njit
+from longtail.sparse import frozen
 
 
 class SparseRows(NamedTuple):
@@ -26,6 +27,10 @@ class SparseRows(NamedTuple):
     def single(cls, indices: np.ndarray, values: np.ndarray) -> SparseRows:
         """Return one point by its features and their values."""
         return cls(np.array([0, len(indices)], np.int32), indices, values)
+
+    def frozen(self) -> SparseRows:
+        """Return read-only views, so that kernels are compiled for one type."""
+        return SparseRows(frozen(self.ptr), frozen(self.idx), frozen(self.val))
 
 
 @njit(cache=True, nogil=True, fastmath=True)

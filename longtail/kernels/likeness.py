@@ -5,9 +5,26 @@ Serial, free of the interpreter lock, over a range of rows: see :mod:`longtail.k
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from longtail.kernels.compiling import njit
+
+
+class LabelVectors(NamedTuple):
+    """Sparse vectors of labels, of length 1 or empty; a single row start stands for no vectors at all."""
+
+    ptr: np.ndarray  # (L + 1,)
+    idx: np.ndarray
+    val: np.ndarray
+
+
+class Profile(NamedTuple):
+    """What pairs are compared by: 3 features by the label's text, 1 by the mean of its points."""
+
+    text: LabelVectors
+    centroids: LabelVectors
 
 
 @njit(cache=True, nogil=True)
@@ -21,50 +38,68 @@ def _feature_slot(keys, feature):
 
 
 @njit(cache=True, nogil=True)
-def write_likeness(points, vectors, labels, first, last, out):
-    """Compare rows first..last with each of their listed labels, whose sparse vectors are `vectors` (ptr, idx, val).
+def _table_size(points, i):
+    """Return the size of the hash table for the features of point i."""
+    size = 16
+    while size < 4 * (points.ptr[i + 1] - points.ptr[i]):
+        size *= 2
+    return size
 
-    labels (N, S) : -1 after the last. out (N, S, 1 or 3) gets the inner product with the row scaled to length 1; then
-    the share of the label's squared length that lies on features of the row, and the share of the row's that lies on
-    features of the label.
+
+@njit(cache=True, nogil=True)
+def _fill_table(points, i, keys, values):
+    """Write the features of point i, scaled to length 1, into a hash table of :func:`_table_size`."""
+    keys[:] = -1
+    square = 0.0
+    for p in range(points.ptr[i], points.ptr[i + 1]):
+        square += np.float64(points.val[p]) * np.float64(points.val[p])
+    scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
+    for p in range(points.ptr[i], points.ptr[i + 1]):
+        slot = _feature_slot(keys, points.idx[p])
+        keys[slot] = points.idx[p]
+        values[slot] = points.val[p] * scale
+
+
+@njit(cache=True, nogil=True)
+def _compare(vectors, label, keys, values, out):
+    """Compare a point with one label: out (1 or 3,).
+
+    Written are the inner product; then the share of the label's squared length that lies on features of the point, and
+    the share of the point's that lies on features of the label.
     """
-    shares = out.shape[2] > 1
-    keys = np.empty(16, np.int32)
-    values = np.empty(16, np.float32)
+    product, covered, covers = np.float32(0.0), np.float32(0.0), np.float32(0.0)
+    for q in range(vectors.ptr[label], vectors.ptr[label + 1]):
+        slot = _feature_slot(keys, vectors.idx[q])
+        if keys[slot] >= 0:
+            v, x = vectors.val[q], values[slot]
+            product += x * v
+            covered += v * v
+            covers += x * x
+    out[0] = product
+    if out.shape[0] > 1:
+        out[1] = covered
+        out[2] = covers
+
+
+@njit(cache=True, nogil=True)
+def _compare_profile(profile, label, keys, values, out):
+    """Write all features by which a point is compared with one label."""
+    n = 0
+    if profile.text.ptr.shape[0] > 1:
+        _compare(profile.text, label, keys, values, out[:3])
+        n = 3
+    if profile.centroids.ptr.shape[0] > 1:
+        _compare(profile.centroids, label, keys, values, out[n : n + 1])
+
+
+@njit(cache=True, nogil=True)
+def write_likeness(points, profile, labels, first, last, out):
+    """Compare rows first..last with each of their listed labels (N, S), -1 after the last; out (N, S, features)."""
     for i in range(first, last):
-        begin, end = points.ptr[i], points.ptr[i + 1]
-        size = 16
-        while size < 4 * (end - begin):
-            size *= 2
-        if size > keys.shape[0]:
-            keys = np.empty(size, np.int32)
-            values = np.empty(size, np.float32)
-        table, held = keys[:size], values[:size]
-        table[:] = -1
-        square = 0.0
-        for p in range(begin, end):
-            square += np.float64(points.val[p]) * np.float64(points.val[p])
-        scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
-        for p in range(begin, end):
-            slot = _feature_slot(table, points.idx[p])
-            table[slot] = points.idx[p]
-            held[slot] = points.val[p] * scale
+        size = _table_size(points, i)
+        keys, values = np.empty(size, np.int32), np.empty(size, np.float32)
+        _fill_table(points, i, keys, values)
         for a in range(labels.shape[1]):
-            label = labels[i, a]
             out[i, a] = 0.0
-            if label < 0:
-                continue
-            product, length, covered, covers = np.float32(0.0), np.float32(0.0), np.float32(0.0), np.float32(0.0)
-            for q in range(vectors.ptr[label], vectors.ptr[label + 1]):
-                v = vectors.val[q]
-                length += v * v
-                slot = _feature_slot(table, vectors.idx[q])
-                if table[slot] >= 0:
-                    x = held[slot]
-                    product += x * v
-                    covered += v * v
-                    covers += x * x
-            out[i, a, 0] = product
-            if shares:
-                out[i, a, 1] = covered / length if length > 0 else np.float32(0.0)
-                out[i, a, 2] = covers
+            if labels[i, a] >= 0:
+                _compare_profile(profile, labels[i, a], keys, values, out[i, a])

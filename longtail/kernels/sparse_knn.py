@@ -35,10 +35,11 @@ class VoteSettings(NamedTuple):
 
 
 class VoteScratch(NamedTuple):
-    """Zeros that are zeros again at the end."""
+    """Buffers of one thread, kept between calls; the first two are zeros, and zeros again at the end."""
 
     near: np.ndarray  # one per stored point
     total: np.ndarray  # one per label
+    touched: np.ndarray  # (budget,) stored points that a query has met
 
 
 class Votes(NamedTuple):
@@ -145,7 +146,7 @@ def vote(points, stored, settings, scratch, first, last, out):
     sims = np.empty(n_neighbors, np.float32)
     labels = np.empty(most * n_neighbors, np.int32)
     votes = np.empty(most * n_neighbors, np.float32)
-    touched = np.empty(settings.budget, np.int32)
+    touched = scratch.touched
     for i in range(first, last):
         n = _query_terms(points, i, post_ptr, settings, terms, weights)
         met = 0

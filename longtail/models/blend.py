@@ -161,7 +161,7 @@ class Blend(Ranker):
         self.members_ = []
         names = {}
         for number, member in enumerate(sorted(members, key=_is_network)):  # networks last: trees suggest negatives
-            others = any(m is not member for m in members)
+            others = any(not _is_network(m) for m in members if m is not member)
             name = f"{number + 1}-{member.kind}"
             begin = time.perf_counter()
             self.members_.append(self._fit_member(member, replace(part, listed_elsewhere=others), name))
@@ -275,8 +275,11 @@ class Blend(Ranker):
         with progress.stage("combining"):
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
             propensity = self.propensity_a, self.propensity_b
+            layout, shape = self.predictor_.layout(len(self._listers())), Y_held.shape
+            numbers = {id(member): number for number, member in enumerate([*self._networks(), *self._listers()])}
             rows = [
-                {"model": _name(member)} | measures(Y_known, member.predict(X_held, DEPTH), Y_train, propensity)
+                {"model": _name(member)}
+                | measures(Y_known, pairs.scored_by(layout, numbers[id(member)], shape, DEPTH), Y_train, propensity)
                 for member in self.members_
             ]
             if select and len(self.members_) > 1:

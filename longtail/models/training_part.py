@@ -30,7 +30,7 @@ class TrainingPart:
     negatives : csr_array, (len(rows), L), optional
         Labels that another member of a blend suggests for the training points: hard negatives.
     listed_elsewhere : bool
-        Whether other members list labels too, so that a search may miss some of them.
+        Whether other members list labels, so that this one need not search for any.
     """
 
     X: csr_array

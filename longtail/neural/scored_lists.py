@@ -61,5 +61,5 @@ def search_labels(index: Any, encoded: np.ndarray, k: int, n_jobs: int | None) -
     """Return the positions of the k vectors of highest score per point, (N, k)."""
     k = min(k, len(index))
     if len(encoded) == 1:
-        return index.search_one(encoded[0], k)[0][None]
+        return index.search_one(encoded[0], k, trusted=index.metric == "ip")[0][None]
     return index.search(encoded, k, n_jobs=n_jobs)[0]

@@ -7,8 +7,9 @@ import numpy as np
 from longtail.combine.boosted_trees import BoostedTrees, no_trees
 from longtail.kernels import combine as kernels
 from longtail.kernels import decaf, listed
-from longtail.kernels.combine import Lists, Pairs, TopLabels, Weights
+from longtail.kernels.combine import Known, Lists, Pairs, TopLabels, Weights
 from longtail.kernels.encode import SparseRows
+from longtail.kernels.likeness import LabelVectors, Profile, write_likeness
 from longtail.kernels.oblivious_trees import ObliviousTrees
 
 N, L, K, DIM = 7, 30, 6, 5
@@ -111,6 +112,18 @@ def test_an_ensemble_has_the_mean_chance() -> None:
     np.testing.assert_allclose(sigmoid(out), sigmoid(each).mean(axis=0), rtol=1e-5)
 
 
+def random_rows(rng: np.random.Generator, n: int) -> SparseRows:
+    """Points with about three features of length 1."""
+    rows = [np.sort(rng.choice(DIM, rng.integers(1, DIM), replace=False)) for _ in range(n)]
+    ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    val = np.concatenate([np.full(len(row), len(row) ** -0.5) for row in rows]).astype(np.float32)
+    return SparseRows(ptr, np.concatenate(rows).astype(np.int32), val)
+
+
+def label_vectors(rng: np.random.Generator) -> LabelVectors:
+    return LabelVectors(*random_rows(rng, L))
+
+
 def test_features_and_rank() -> None:
     rng = np.random.default_rng(4)
     own = np.array([rng.choice(L, 9, replace=False) for _ in range(N)], np.int32)
@@ -123,9 +136,12 @@ def test_features_and_rank() -> None:
     labels, where = np.empty((N, 23), np.int32), np.empty(len(idx), np.int32)
     kernels.unite(own, lists, 0, N, labels, where)
     odds = rng.standard_normal((2, *labels.shape)).astype(np.float32)
-    likeness = rng.random((*labels.shape, 2)).astype(np.float32)
-    pairs = Pairs(labels, odds, likeness, lists, where)
+    points, profile = random_rows(rng, N), Profile(label_vectors(rng), label_vectors(rng))
+    likeness = np.empty((*labels.shape, 4), np.float32)
+    write_likeness(points, profile, labels, 0, N, likeness)
+    pairs = Pairs(labels, odds, lists, where)
     frequency, unseen = rng.random(L).astype(np.float32), rng.random(L) < 0.2
+    known = Known(frequency, unseen, profile)
 
     def plain(i: int, a: int, label: int) -> list[float]:
         f = frequency[label]
@@ -140,16 +156,16 @@ def test_features_and_rank() -> None:
             row += [own_odds, found, own_odds * f, certain, own_odds * certain, found * certain, chance]
         return [*row, *likeness[i, a]]
 
-    width = kernels.OF_ALL + 2 * kernels.OF_SCORER + 2 * kernels.OF_LISTER + 2
+    width = kernels.OF_ALL + 2 * kernels.OF_SCORER + 2 * kernels.OF_LISTER + 4
     rows = np.empty((*labels.shape, width), np.float32)
-    kernels.features(pairs, frequency, 0, N, rows)
+    kernels.features(points, pairs, known, 0, N, rows)
     seen_weights, unseen_weights = rng.standard_normal((2, width))
     some = rows[labels >= 0]
     trees = BoostedTrees.fit(some, some[:, 2] > 0.5, 3, 0.15)
     for grown, forest in ((False, no_trees()), (True, trees)):
         weights = Weights(seen_weights, unseen_weights, 0.8, forest.packed())
         best = TopLabels(np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32))
-        kernels.rank(pairs, frequency, unseen, weights, 0, N, best)
+        kernels.rank(points, pairs, known, weights, 0, N, best)
         for i in range(N):
             expected = {}
             for a, label in enumerate(labels[i]):
@@ -158,7 +174,8 @@ def test_features_and_rank() -> None:
                     continue
                 row = plain(i, a, label)
                 np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
-                value = float(np.dot(unseen_weights if unseen[label] else seen_weights, row))
+                summed = width - 4 if grown else width  # likeness is left to the trees
+                value = float(np.dot((unseen_weights if unseen[label] else seen_weights)[:summed], row[:summed]))
                 if grown and not unseen[label]:
                     value = 0.2 * value + 0.8 * trees.log_odds(rows[i, a : a + 1])[0]
                 expected[label] = value
@@ -172,12 +189,14 @@ def test_trees_rerank_the_leading_labels_only() -> None:
     n = kernels.RERANKED + 10
     labels, odds = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
     nothing = as_lists(np.empty((0, 2), np.int64), np.empty(0, np.int32))
-    pairs = Pairs(labels, odds[None], np.empty((1, n, 0), np.float32), nothing, np.empty(0, np.int32))
+    pairs = Pairs(labels, odds[None], nothing, np.empty(0, np.int32))
     own = np.array([0, 0, 1.0, 0, 0])
     # One comparison: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
     tree = ObliviousTrees(0.0, np.array([[2]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]))
     for k in (3, n):
         best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32))
-        flat = np.zeros(n, np.float32), np.zeros(n, bool)
-        kernels.rank(pairs, *flat, Weights(own, own, 0.5, tree), 0, 1, best)
+        none = LabelVectors(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+        known = Known(np.zeros(n, np.float32), np.zeros(n, bool), Profile(none, none))
+        point = random_rows(np.random.default_rng(0), 1)
+        kernels.rank(point, pairs, known, Weights(own, own, 0.5, tree), 0, 1, best)
         assert best.labels[0, 0] == (0 if k == 3 else np.flatnonzero(odds[0] <= -0.9)[0])

@@ -33,6 +33,7 @@ from longtail.sparse import label_counts, ones_like, unit_rows
 SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 MOST_LISTED = 1000  # labels of a point's shortlist at most
+_SEARCH_RECALL = 0.9  # of the search for the classifiers of highest score
 _SAMPLE = 2000
 _LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
 _ABSORBED = 3  # passes over the held-out points in the end
@@ -57,7 +58,7 @@ class Plan:
     correction: float = 0.4
     keep: float = 1.0
     prior: bool = True
-    recall: float = 0.98  # of the search for the classifiers of highest score
+    indexed: bool = True  # whether the classifiers get an index, or all of them are looked at
     start_from_text: bool = True
     lite: bool = False
 
@@ -208,9 +209,9 @@ class Training:
         elif plan.shortlist != "tree":
             some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
             queries = encoder(SparseRows.of(some), plan.network.n_jobs)
-            tuned = {"queries": queries, "recall": plan.recall, "recall_k": 10, "n_jobs": plan.network.n_jobs}
+            tuned = {"queries": queries, "recall": _SEARCH_RECALL, "recall_k": 10, "n_jobs": plan.network.n_jobs}
             tuned["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
-            few = exact or len(labels) <= ONE_BY_ONE
+            few = exact or not plan.indexed or len(labels) <= ONE_BY_ONE
             index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **tuned)
         shortlister = ranking.guide, ranking.clusters, ranking.cluster_of, ranking.beam
         return TrainedNetwork(encoder, network.text_encoder(), labels, index, *shortlister)

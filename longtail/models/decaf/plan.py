@@ -23,7 +23,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         Every parameter with its value, and ``seed``.
     n_points, n_labels : int
     listed_elsewhere : bool
-        Whether other members of a blend list labels too: then the search may miss some and is faster.
+        Whether other members of a blend list labels: then no index is built.
     """
     if settings.lite and not settings.surrogate_epochs:
         raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
@@ -65,7 +65,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         correction=settings.correction,
         keep=1 - settings.input_dropout,
         prior=settings.prior,
-        recall=0.3 if listed_elsewhere else 0.9,
+        indexed=not listed_elsewhere,
         start_from_text=settings.init == "text",
         lite=settings.lite,
     )

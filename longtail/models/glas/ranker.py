@@ -358,23 +358,18 @@ class GLaS(EpochRanker):
     ) -> GlasScorer:
         """Return what predicts; an index of many labels is tuned on training points, unless all are looked at."""
         from longtail.index import make_index
-        from longtail.neural.scored_lists import ONE_BY_ONE
         from longtail.neural.search import with_bias
 
         settings, tables = learner.network.settings, learner.network.scorer()
         vectors, scale = with_bias(tables["labels"], tables["label_bias"])
         encoder = SumEncoder(tables["tokens"], tables["bias"], settings.relu, settings.normalize, scale)
         listed = part is not None and part.listed_elsewhere
-        if exact or (listed and len(vectors) <= ONE_BY_ONE):
+        if exact or listed:
             index = make_index(vectors, "ip", "exact")
         else:
-            kind = "auto"
-            tuned: dict[str, Any] = {"recall_k": _DEPTH}
-            if listed:  # small partitions: most of a point's time goes into this
-                kind, tuned = "ivf", {"recall_k": 10, "recall": 0.9, "n_partitions": round(3 * len(vectors) ** 0.5)}
             sample = encoder(SparseRows.of(learner.sample()[0]), self.n_jobs)
-            more: dict[str, Any] = {"queries": sample, "random_state": self._seed, "n_jobs": self.n_jobs}
-            index = make_index(vectors, "ip", kind, **more, **tuned)
+            tuned: dict[str, Any] = {"queries": sample, "random_state": self._seed, "n_jobs": self.n_jobs}
+            index = make_index(vectors, "ip", "auto", recall_k=_DEPTH, **tuned)
         return GlasScorer(encoder, index, labels, self.n_labels_, self.slope_)
 
     # Prediction --------------------------------------------------------------------------------------------------
