@@ -21,6 +21,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "dxml": "benchmarks.dxml.section",
     "tail": "benchmarks.tail.section",
     "service": "benchmarks.service.section",
+    "texts": "benchmarks.texts.section",
 }
 _HEAD = """# Results
 

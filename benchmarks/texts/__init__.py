@@ -1,0 +1,1 @@
+"""Measure text in, labels out, beside TF-IDF of scikit-learn and PECOS."""
