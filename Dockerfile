@@ -20,7 +20,7 @@ RUN /opt/longtail/bin/longtail warm --portable
 FROM python:3.12-slim
 COPY --from=build /opt/longtail /opt/longtail
 COPY docker/start.sh /usr/local/bin/longtail-start
-RUN useradd --system --no-create-home --home-dir /nonexistent --uid 10001 longtail \
+RUN useradd --no-create-home --home-dir /nonexistent --uid 10001 longtail \
     && install -d -o longtail -g longtail /feedback \
     && chmod 755 /usr/local/bin/longtail-start
 ENV PATH=/opt/longtail/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 LONGTAIL_CACHE=/opt/longtail/kernels

@@ -19,7 +19,8 @@ class Names(Sequence[str]):
     """A sequence of strings kept in one block of UTF-8 and decoded on access, so that loading takes no time."""
 
     def __init__(self, blob: np.ndarray, offsets: np.ndarray) -> None:
-        self.blob, self.offsets = blob, offsets
+        # Plain arrays over the same memory: a slice of numpy.memmap takes several times as long.
+        self.blob, self.offsets = np.asarray(blob), np.asarray(offsets)
 
     @classmethod
     def of(cls, strings: Iterable[str]) -> Names:

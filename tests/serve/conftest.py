@@ -64,7 +64,10 @@ class Server:
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
-        assert " at http://" in line, f"{line!r}\n{log.read_text()}"
+        if " at http://" not in line:
+            self.process.kill()
+            self._close()
+            raise AssertionError(f"{line!r}\n{log.read_text()}")
         self.url = line.strip().rpartition(" ")[2]
         self.client = httpx.Client(base_url=self.url, timeout=LONG)
 
@@ -88,11 +91,14 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(number)
         code = self.process.wait(timeout=60)
+        self.client.close()
+        self._close()
+        return code
+
+    def _close(self) -> None:
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self.client.close()
         self.stderr.close()
-        return code
 
 
 Start = Callable[..., Server]

@@ -85,6 +85,7 @@ def _annif() -> str | None:
     return os.environ.get("ANNIF") or shutil.which("annif") or (str(whole[-1]) if whole else None)
 
 
+@pytest.mark.timeout(900)  # Annif takes half a minute to start on a busy machine
 def test_annif_uses_longtail_as_a_backend(server: Server, tmp_path: Path) -> None:
     annif = _annif()
     if annif is None:
