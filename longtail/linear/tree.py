@@ -18,6 +18,9 @@ from longtail.kernels import cluster, gather, pool
 
 LabelCut = Callable[[np.ndarray, int], list[np.ndarray]]
 
+_SAMPLE = 1 << 16  # labels of a group that its centroids are found with, at most
+_LARGE = 1 << 14  # labels of a group that several threads assign to centroids
+
 
 @dataclass
 class LabelTree:
@@ -115,29 +118,43 @@ def _halve(
 def k_means_cut(
     vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 20, n_jobs: int | None = 1
 ) -> LabelCut:
-    """Return a cut of a group into at most `arity` clusters of unequal size."""
+    """Return a cut of a group into at most `arity` clusters of unequal size.
+
+    Centroids of a very large group are found with a sample of its labels, which are then all assigned to the nearest.
+    """
 
     def cut(members: np.ndarray, seed: int) -> list[np.ndarray]:
-        indptr, indices, data, n_features = _local(vectors, members)
         n, k = len(members), min(arity, len(members))
+        rng = np.random.default_rng(seed)
+        if n > _SAMPLE:
+            members = members[rng.permutation(n)]  # the sample is the first of them
+        m = min(n, _SAMPLE)
+        jobs = n_jobs if n >= _LARGE else 1
+        indptr, indices, data, n_features = _local(vectors, members)
         nearest, similarity = np.full(n, -1, np.int32), np.zeros(n, np.float32)
         centroids = np.zeros((n_features, k), np.float32)
-        for column, row in enumerate(np.random.default_rng(seed).choice(n, k, replace=False)):
+        for column, row in enumerate(rng.choice(m, k, replace=False)):
             span = slice(indptr[row], indptr[row + 1])
             centroids[indices[span], column] = data[span]
-        before = -np.inf
-        for _ in range(max_iter):
+
+        def assign(rows: int) -> None:
             pool.run(
                 lambda block: cluster.assign_rows(indptr, indices, data, *block, centroids, nearest, similarity),
-                pool.blocks(n, n_jobs),
-                n_jobs,
+                pool.blocks(rows, jobs),
+                jobs,
             )
-            gain = float(similarity.mean())
+
+        before = -np.inf
+        for _ in range(max_iter):
+            assign(m)
+            gain = float(similarity[:m].mean())
             if gain - before < eps:
                 break
             before = gain
-            cluster.recentre(indptr, indices, data, nearest, centroids)
-        order = np.argsort(nearest, kind="stable")
+            cluster.recentre(indptr[: m + 1], indices, data, nearest[:m], centroids)
+        if m < n:
+            assign(n)
+        order = np.lexsort((members, nearest)) if m < n else np.argsort(nearest, kind="stable")
         ends = np.flatnonzero(np.diff(nearest[order])) + 1
         return [part for part in np.split(members[order], ends) if len(part)]
 

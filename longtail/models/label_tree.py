@@ -173,7 +173,7 @@ class LabelTreeRanker(Ranker):
         if self.balanced:
             cuts = label_tree.balanced_cuts(vectors, self.arity, self.max_leaf)
         else:
-            cuts = [label_tree.k_means_cut(vectors, self.arity)] * (self.max_depth - 1)
+            cuts = [label_tree.k_means_cut(vectors, self.arity, n_jobs=self.n_jobs)] * (self.max_depth - 1)
         seeds = np.random.default_rng(self._seed).integers(1 << 30, size=n_trees)
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 

@@ -42,6 +42,20 @@ def test_k_means_trees_pass_small_groups_through() -> None:
     assert grown.depth <= 3
 
 
+def test_a_large_group_is_cut_by_a_sample(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    v = vectors(400)
+    monkeypatch.setattr(tree, "_SAMPLE", 60)
+    monkeypatch.setattr(tree, "_LARGE", 100)
+    one, two = (tree.k_means_cut(v, 5, n_jobs=jobs)(np.arange(400), 3) for jobs in (1, 2))
+    assert [part.tolist() for part in one] == [part.tolist() for part in two]
+    assert sorted(np.concatenate(one).tolist()) == list(range(400))
+    centroids = np.stack([np.asarray(v[part].sum(axis=0)).ravel() for part in one])
+    centroids /= np.linalg.norm(centroids, axis=1, keepdims=True)
+    nearest = np.argmax(v @ centroids.T, axis=1)
+    own = np.repeat(np.arange(len(one)), [len(part) for part in one])
+    assert np.mean(nearest[np.concatenate(one)] == own) > 0.7  # labels are with those that they resemble
+
+
 def test_no_cut_means_labels_under_the_root() -> None:
     grown = tree.build(np.array([3, 5, 9]), [], 1, 0, 1)
     assert grown.level_ptr.tolist() == [0, 3]
