@@ -66,7 +66,9 @@ class RunOptions:
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="Memory that training may take, such as 8GB; more is refused.", show_default=False
+            metavar="SIZE",
+            help="Memory that training may take, such as 8GB. It is made to fit, or refused.",
+            show_default=False,
         ),
     ] = None
 

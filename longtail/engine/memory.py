@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from longtail.errors import SettingsError
+from longtail.kernels import pool
+
+_log = logging.getLogger("longtail.engine")
 
 _GROUP_FILES = (  # limit and use of the control group that a container runs in, new layout and old
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
@@ -14,6 +21,7 @@ _GROUP_FILES = (  # limit and use of the control group that a container runs in,
 )
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _limit: int | None = None
+_spill: Path | None = None
 
 
 def set_limit(n_bytes: int | str | None) -> None:
@@ -73,6 +81,63 @@ def _group() -> int | None:
         except (OSError, ValueError):  # no such group, or no limit ("max")
             continue
     return None
+
+
+def spill_folder() -> Path | None:
+    """Return the folder for intermediate results that memory has no room for; None where it has room."""
+    return _spill
+
+
+@contextmanager
+def fitted_into(needed: Callable[[], float], what: str, remedy: str) -> Iterator[None]:
+    """Run work within the memory that is free: with fewer threads, and intermediate results on disk, if need be.
+
+    Parameters
+    ----------
+    needed : callable
+        Returns the bytes that the work is expected to need in addition to what is in use, with the threads and the
+        :func:`spill_folder` of the moment.
+    what, remedy : str
+        As for :func:`require`, which refuses the work if it does not fit in any way.
+    """
+    with ExitStack() as economy:
+        for enter, how in _ECONOMIES:
+            if _fits(needed()):
+                break
+            economy.enter_context(enter())
+            if _fits(needed()):
+                _log.info("%s is fitted with %s, so that it stays within the memory that is free.", what, how)
+                break
+        require(needed(), what, remedy)
+        yield
+
+
+def _one_thread() -> AbstractContextManager[None]:
+    return pool.limited_cores(1)
+
+
+@contextmanager
+def _on_disk() -> Iterator[None]:
+    """Keep intermediate results in a folder of the system's place for temporary files while the block runs."""
+    global _spill
+    before = _spill
+    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
+        _spill = before or Path(folder)
+        try:
+            yield
+        finally:
+            _spill = before
+
+
+_ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[None]], str], ...] = (
+    (_one_thread, "one thread"),
+    (_on_disk, "one thread and intermediate results on disk"),
+)
+
+
+def _fits(n_bytes: float) -> bool:
+    free = available()
+    return free is None or n_bytes <= free
 
 
 def require(n_bytes: float, what: str, remedy: str) -> None:

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,6 +42,17 @@ def limit_cores(n: int) -> None:
     """Use no more than `n` cores in this process, for one of several processes on a machine."""
     global _most_cores
     _most_cores = n
+
+
+@contextmanager
+def limited_cores(n: int) -> Iterator[None]:
+    """Use no more than `n` cores while the block runs."""
+    global _most_cores
+    before, _most_cores = _most_cores, n
+    try:
+        yield
+    finally:
+        _most_cores = before
 
 
 def cores(n_jobs: int | None) -> int:

@@ -6,10 +6,13 @@ the child, negatives the other points of the parent. Only the features of the pa
 
 from __future__ import annotations
 
+import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,6 +28,9 @@ ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probabi
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
 _BATCH_WORK = 3e10  # of the nodes that one core trains between two checkpoints: about a minute
 _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
+SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
+WEIGHT_BYTES = 6  # of a weight until it is in its place
+KEPT = 0.5  # weights that a label keeps, as a share of the features of its points; measured by benchmarks/memory.py
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
 
@@ -139,20 +145,36 @@ def train_nodes(
                 finished=lambda i, _: done(some[i].work / total / len(trees)),
             )
 
-        solved: list[list[list[_Solved]]] = []
-        batches = _batches(tasks, cores, steps)
-        for batch, some in enumerate(batches):
-            if len(batches) == 1:
-                solved += solved_of(some)
-                continue
-            kept = steps.inside(f"tree-{number + 1}")
-            arrays = kept.arrays(f"nodes-{batch + 1}", lambda some=some: _packed(solved_of(some)))  # type: ignore[misc]
-            solved.append([_unpacked(without_prefix(f"{c}.", arrays)) for c in range(len(settings.costs))])
-        del tasks, levels, batches
-        found: Arrays = {}
-        for c in range(len(settings.costs)):
-            parts = [part for task in solved for part in task[c]]
-            found |= with_prefix(f"{c}.", vars(_assemble(tree, parts, X.shape[1], settings.dtype)))
+        with _places(memory.spill_folder(), steps.inside(f"tree-{number + 1}")) as (kept, spilled):
+            if spilled:
+                tasks.sort(key=lambda task: levels[task.level].offset + task.first)
+                batches = _batches(tasks, [_weight_bytes(task, X.shape[1]) for task in tasks], SPILLED)
+            else:
+                batches = _batches(tasks, [task.work for task in tasks], _BATCH_WORK * cores if kept.folder else np.inf)
+
+            def batch(b: int) -> list[list[_Solved]]:
+                """Return the weights of a batch by cost: from disk, or solved and kept there."""
+                if kept.folder is None or (len(batches) == 1 and not spilled):
+                    solved = solved_of(batches[b])
+                    return [[part for task in solved for part in task[c]] for c in range(len(settings.costs))]
+                name = f"{'spilled' if spilled else 'nodes'}-{b + 1}"
+                arrays = kept.arrays(name, lambda: _packed(solved_of(batches[b])))
+                return [_unpacked(without_prefix(f"{c}.", arrays)) for c in range(len(settings.costs))]
+
+            def in_memory() -> Callable[[int], Iterator[list[_Solved]]]:
+                every = [batch(b) for b in range(len(batches))]
+                return lambda c: iter([[part for solved in every for part in solved[c]]])
+
+            def on_disk() -> Callable[[int], Iterator[list[_Solved]]]:
+                for b in range(len(batches)):
+                    batch(b)
+                return lambda c: (batch(b)[c] for b in range(len(batches)))
+
+            parts = on_disk() if spilled else in_memory()
+            found: Arrays = {}
+            for c in range(len(settings.costs)):
+                weights_of = _assemble(tree, partial(parts, c), X.shape[1], settings.dtype)
+                found |= with_prefix(f"{c}.", vars(weights_of))
         return found
 
     weights: list[list[TreeWeights]] = [[] for _ in settings.costs]
@@ -164,20 +186,33 @@ def train_nodes(
     return weights
 
 
-def _batches(tasks: list[_Task], cores: int, steps: Steps) -> list[list[_Task]]:
-    """Cut tasks into batches of about a minute each, the results of which a checkpoint keeps."""
-    if steps.folder is None:
-        return [tasks]
-    most = _BATCH_WORK * cores
+@contextmanager
+def _places(spill: Path | None, steps: Steps) -> Iterator[tuple[Steps, bool]]:
+    """Provide the steps that keep batches of nodes, and whether these are not to stay in memory."""
+    if spill is None or steps.folder is not None:
+        yield steps, spill is not None
+        return
+    with tempfile.TemporaryDirectory(dir=spill) as folder:
+        yield Steps(folder), True
+
+
+def _batches(tasks: list[_Task], sizes: list[float], most: float) -> list[list[_Task]]:
+    """Cut tasks into batches of a size of at most `most`, or of one task."""
     batches: list[list[_Task]] = [[]]
-    size = 0.0
-    for task in tasks:
-        if size + task.work > most and batches[-1]:
+    total = 0.0
+    for task, size in zip(tasks, sizes, strict=True):
+        if total + size > most and batches[-1]:
             batches.append([])
-            size = 0.0
+            total = 0.0
         batches[-1].append(task)
-        size += task.work
+        total += size
     return batches
+
+
+def _weight_bytes(task: _Task, n_features: int) -> float:
+    """Estimate the bytes of the weights that a task results in."""
+    children = task.last - task.first
+    return WEIGHT_BYTES * KEPT * children * min(n_features, task.work / children)
 
 
 def _packed(solved: list[list[list[_Solved]]]) -> Arrays:
@@ -288,19 +323,23 @@ def _solve(
     return found
 
 
-def _assemble(tree: LabelTree, parts: list[_Solved], n_features: int, dtype: str) -> TreeWeights:
-    parts.sort(key=lambda part: part[0])
+def _assemble(
+    tree: LabelTree, parts: Callable[[], Iterator[list[_Solved]]], n_features: int, dtype: str
+) -> TreeWeights:
+    """Put the weights of nodes together; `parts` returns them in lists, of which each begins where the last ended."""
     counts = np.zeros(n_features, np.int64)
-    for _, (feature, *_) in parts:
-        gather.count_features(feature, counts)
+    for some in parts():
+        for _, (feature, *_) in some:
+            gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= _SHORT else np.int32)
     values = np.empty(ptr[-1], dtype)
     scale = np.ones(tree.n_nodes, np.float32)
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)
     cursor = ptr[:-1].copy()
-    for first, (feature, lane, value, scales, biases) in parts:
-        gather.scatter(feature, lane, value, first, cursor, nodes, values)
-        scale[first : first + len(scales)] = scales
-        bias[first : first + len(biases)] = biases
+    for some in parts():
+        for first, (feature, lane, value, scales, biases) in sorted(some, key=lambda part: part[0]):
+            gather.scatter(feature, lane, value, first, cursor, nodes, values)
+            scale[first : first + len(scales)] = scales
+            bias[first : first + len(biases)] = biases
     return TreeWeights(ptr, nodes, values, scale, bias)

@@ -93,9 +93,11 @@ class Ranker(StoredRanker):
             validation = self._check_validation(validation, X, Y)
         self.n_features_in_, self.n_labels_ = X.shape[1], Y.shape[1]
         self._keep_feature_names(names)
-        memory.require(self.memory_needed(X, Y, Z), type(self).__name__, self._less_memory)
-        self._steps.begin(lambda: run_identity({"model": repr(self), "seed": self._seed}, X, Y, Z, *(validation or ())))
-        self._fit(X, Y, Z, validation)
+        with memory.fitted_into(lambda: self.memory_needed(X, Y, Z), type(self).__name__, self._less_memory):
+            self._steps.begin(
+                lambda: run_identity({"model": repr(self), "seed": self._seed}, X, Y, Z, *(validation or ()))
+            )
+            self._fit(X, Y, Z, validation)
         return self
 
     @contextmanager

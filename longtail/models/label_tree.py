@@ -14,13 +14,14 @@ from scipy.sparse import csr_array
 
 from longtail import progress
 from longtail.data.split import FEW, split
+from longtail.engine import memory
 from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.errors import SettingsError
 from longtail.kernels import pool, solve
 from longtail.kernels.beam import Options
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest, search_options
-from longtail.linear.train import SolverSettings, train_nodes
+from longtail.linear.train import KEPT, SPILLED, WEIGHT_BYTES, SolverSettings, train_nodes
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.params import (
@@ -41,7 +42,6 @@ from longtail.store.invariants import Rules
 
 _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
-_KEPT = 0.5  # weights that a label keeps, as a share of the features of its points
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
 
@@ -105,9 +105,10 @@ class LabelTreeRanker(Ranker):
         trial = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
         columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
         group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
-        weights = 6.0 * _KEPT * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        weights = WEIGHT_BYTES * KEPT * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        loose = weights if memory.spill_folder() is None else min(weights, 2 * SPILLED)
         copies = data_bytes(X) * (2 if self.normalize else 1)
-        counted = copies + 3 * data_bytes(Y) + threads * group + weights * (self.n_trees + 1)
+        counted = copies + 3 * data_bytes(Y) + threads * group + weights * self.n_trees + loose
         return _SCRATCH + _UNCOUNTED * counted
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, vstack
@@ -9,7 +12,9 @@ from scipy.sparse import csr_array, vstack
 import longtail
 from longtail.engine import memory
 from longtail.errors import SettingsError
-from longtail.models import MODELS
+from longtail.kernels import pool
+from longtail.linear import train
+from longtail.models import MODELS, label_tree
 from longtail.models.decaf import DECAF
 from longtail.models.dismec import DiSMEC
 from tests.contract import toy
@@ -69,6 +74,57 @@ def test_a_limit_is_compared_with_what_the_process_holds() -> None:
         assert 2**29 < (memory.available() or 0) <= 2**30
     finally:
         memory.set_limit(None)
+
+
+@pytest.mark.parametrize("model", ["dismec(cost=1.0)", "bonsai(arity=5, max_leaf=3, n_trees=2)", "parabel(n_trees=1)"])
+@pytest.mark.parametrize("resumable", [False, True])
+def test_weights_on_disk_make_the_same_model(model: str, resumable: bool, monkeypatch, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    X, Y, _ = toy()
+    monkeypatch.setattr(train, "SPILLED", 200.0)  # several batches
+    expected = longtail.make(model).fit(X, Y)._state()[1]
+    spilled: list[Path] = []
+    with memory._on_disk():
+        folder = memory.spill_folder()
+        assert folder is not None
+        ranker = longtail.make(model)
+        packed = train._packed
+        monkeypatch.setattr(train, "_packed", lambda solved: spilled.append(folder) or packed(solved))
+        with ranker.resumable(tmp_path / "steps") if resumable else nullcontext():
+            found = ranker.fit(X, Y)._state()[1]
+        assert len(spilled) > ("bonsai" in model)  # the others have one task
+        assert not any(folder.iterdir())
+    assert not folder.exists()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_fit_is_made_to_fit_before_it_is_refused(monkeypatch, caplog) -> None:  # type: ignore[no-untyped-def]
+    X, Y, _ = toy(n=3000)
+    model = DiSMEC(cost=1.0)
+    monkeypatch.setattr(pool, "available_cores", lambda: pool._most_cores or 64)
+    monkeypatch.setattr(label_tree, "SPILLED", 100.0)
+    many = model.memory_needed(X, Y)
+    with pool.limited_cores(1):
+        one = model.memory_needed(X, Y)
+        with memory._on_disk():
+            least = model.memory_needed(X, Y)
+    assert least < one < many
+    seen: list[tuple[int, bool]] = []
+    fit = DiSMEC._fit
+
+    def watched(self, *given) -> None:  # type: ignore[no-untyped-def]
+        seen.append((pool.available_cores(), memory.spill_folder() is not None))
+        fit(self, *given)
+
+    monkeypatch.setattr(DiSMEC, "_fit", watched)
+    for free in (many, one, least):
+        monkeypatch.setattr(memory, "available", lambda free=free: free)
+        DiSMEC(cost=1.0).fit(X, Y)
+    assert seen == [(64, False), (1, False), (1, True)]
+    assert pool.available_cores() == 64
+    monkeypatch.setattr(memory, "available", lambda: least - 1)
+    with pytest.raises(SettingsError, match="n_jobs"):
+        DiSMEC(cost=1.0).fit(X, Y)
 
 
 WRAPPERS = ("ranknet", "taug", "labeltext", "calibrated")
