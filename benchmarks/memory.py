@@ -15,11 +15,22 @@ from scipy.sparse import csr_array
 
 SIZES = ((3_000, 20_000, 2_000), (6_000, 40_000, 4_000), (12_000, 80_000, 8_000))  # points, features, labels
 MODELS = {
+    "popular": "popular",
+    "textmatch": "textmatch",
     "bonsai": "bonsai(n_trees=1, cost=1.0)",
+    "parabel": "parabel(n_trees=3, cost=1.0)",
+    "dismec": "dismec(cost=1.0)",
+    "fastxml": "fastxml(n_trees=10, cost=4.0)",
+    "pfastrexml": "pfastrexml(n_trees=10, cost=4.0)",
     "glas": "glas(epochs=1)",
     "decaf": "decaf(epochs=1)",
     "mnn": "mnn(epochs=1)",
+    "dxml": "dxml(epochs=1)",
     "knn": "knn",
+    "taug": "taug(bonsai(n_trees=1, cost=1.0))",
+    "ranknet": "ranknet(bonsai(n_trees=1, cost=1.0), epochs=1)",
+    "labeltext": "labeltext(bonsai(n_trees=1, cost=1.0))",
+    "calibrated": "calibrated(bonsai(n_trees=1, cost=1.0))",
     "blend": "blend([bonsai(n_trees=1, cost=1.0), knn, textmatch, decaf(epochs=1)])",
 }
 

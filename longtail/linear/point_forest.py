@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
-from longtail.engine import current, memory
+from longtail.engine import current
 from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels import gather, partition, point_tree, pool
 from longtail.kernels.beam import Results
@@ -97,14 +97,6 @@ class PointForest(FlatArrays):
         most_labels = len(np.unique(Y.indices))
         discounts = (1 / np.log2(np.arange(2, most_labels + 2))).astype(np.float32)  # ranks 1, 2, ...
         weights = weights.astype(np.float32)
-        threads = min(pool.cores(n_jobs), settings.n_trees)
-        memory.require(
-            threads * (16.0 * X.nnz + 60.0 * X.shape[0] + 12.0 * Y.shape[1] + 24.0 * X.shape[1] + 4.0 * Y.nnz)
-            + settings.n_trees * (6.0 * Y.nnz + 20.0 * X.shape[0]),
-            "Growing trees",
-            "Lower n_jobs (each thread needs the points twice) or n_trees, or use fewer points.",
-        )
-
         ideal = partition.ideal_gains(Y.indptr, discounts)
         gains = partition.LabelGains(frozen(weights), frozen(ideal), frozen(discounts))
         growth = point_tree.Growth(settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost))
@@ -133,6 +125,13 @@ class PointForest(FlatArrays):
                 finished=finished,
             )
         return cls._join([trees[name] for name in names], centroids)
+
+    @staticmethod
+    def bytes_needed(X: csr_array, Y: csr_array, n_trees: int, n_jobs: int | None) -> float:
+        """Estimate the memory of growing trees: the points twice per thread, and the leaves of all trees."""
+        threads = min(pool.cores(n_jobs), n_trees)
+        growing = 16.0 * X.nnz + 60.0 * X.shape[0] + 12.0 * Y.shape[1] + 24.0 * X.shape[1] + 4.0 * Y.nnz
+        return threads * growing + n_trees * (6.0 * Y.nnz + 20.0 * X.shape[0])
 
     @classmethod
     def _join(cls, trees: list[GrownTree], centroids: csr_array | None) -> PointForest:

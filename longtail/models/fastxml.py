@@ -102,6 +102,14 @@ class FastXML(Ranker):
         self.cost_ = given or self._steps.value("cost", lambda: self._choose_cost(X, Y, validation))
         self.forest_ = self._grow(X, Y, self.cost_, int(self.n_trees), self._steps)
 
+    _less_memory: ClassVar[str] = (
+        "Lower n_jobs (each thread holds the points twice) or n_trees, or use fewer points or features."
+    )
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: scaled points, and growing the trees."""
+        return super().memory_needed(X, Y) + PointForest.bytes_needed(X, Y, int(self.n_trees), self.n_jobs)
+
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None) -> float:
         """Return the cost at which a few trees rank held-out points best."""
         if validation is None:

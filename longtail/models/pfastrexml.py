@@ -85,6 +85,11 @@ class PfastreXML(FastXML):
         self.propensity_a = propensity_a
         self.propensity_b = propensity_b
 
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: that of FastXML, and label centroids."""
+        width = X.nnz / max(1, X.shape[0])
+        return super().memory_needed(X, Y) + 8.0 * min(float(self._WIDTH) * Y.shape[1], width * Y.nnz)
+
     def _held_out_score(self, Y_held: csr_array, predicted: csr_array, Y: csr_array) -> float:
         weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
         return evaluate(Y_held, predicted, inv_propensity=weights, ks=(5,))["PSnDCG@5"]
