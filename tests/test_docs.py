@@ -77,6 +77,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "lbl.json").write_text("".join(json.dumps(label) + "\n" for label in labels))
     rows = [f"{point(i)['title']},{'|'.join(words[j] for j in point(i)['target_ind'])}" for i in range(80)]
     (tmp_path / "papers.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
+    (tmp_path / "parts").mkdir()
+    for part in range(2):
+        (tmp_path / "parts" / f"{part}.csv").write_text("\n".join(["text,labels", *rows[part::2]]) + "\n")
     (tmp_path / "labels.csv").write_text("id,name,text\nmoss,mosses,small plants\n")
     (tmp_path / "my.key").write_text("0123456789abcdef" * 2)
     (tmp_path / "titles.txt").write_text("a moss guide\nbread\n")
