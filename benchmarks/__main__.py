@@ -23,6 +23,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "tail": [[]],
     "service": [[]],
     "texts": [[]],
+    "scale": [[]],
 }
 
 

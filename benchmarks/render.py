@@ -22,6 +22,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "tail": "benchmarks.tail.section",
     "service": "benchmarks.service.section",
     "texts": "benchmarks.texts.section",
+    "scale": "benchmarks.scale.section",
 }
 _HEAD = """# Results
 

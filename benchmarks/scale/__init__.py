@@ -1,0 +1,1 @@
+"""How time and memory grow with points, features and labels, and what a cluster costs."""

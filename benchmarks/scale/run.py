@@ -1,0 +1,86 @@
+"""Time and memory of a fit against N, D and L: ``python -m benchmarks.scale.run [--models bonsai knn]``.
+
+Synthetic data; one of the three numbers is varied over four sizes at a time. Each fit has a process of its own, which
+has compiled its kernels on a few points before. Time is CPU seconds of all threads, which hardly depend on what else
+the machine does; memory is the peak beyond what the process held before the fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from benchmarks import results
+
+BASE = {"N": 10_000, "D": 20_000, "L": 4_000}
+FACTORS = (0.5, 1, 2, 4)
+MODELS = {
+    "bonsai": "bonsai(n_trees=1, cost=1.0)",
+    "parabel": "parabel(n_trees=1, cost=1.0)",
+    "fastxml": "fastxml(n_trees=10, cost=4.0)",
+    "knn": "knn",
+    "decaf": "decaf(epochs=1)",
+    "glas": "glas(epochs=1)",
+    "dismec": "dismec(cost=1.0)",
+}
+
+
+def sizes() -> list[dict[str, int]]:
+    """Return the sizes to measure: the base, and each number multiplied."""
+    varied = [BASE | {axis: round(BASE[axis] * factor)} for axis in BASE for factor in FACTORS if factor != 1]
+    return [BASE, *varied]
+
+
+def measure(model: str, n: int, d: int, n_labels: int) -> dict[str, float]:
+    """Fit one model in this process."""
+    import longtail
+    from longtail.cli.measure import peak_memory_mb
+    from longtail.data import synthetic
+    from longtail.engine import memory
+
+    few = synthetic.make(300, 500, 50)
+    longtail.make(MODELS[model]).fit(few.X, few.Y, label_features=few.Z).predict(few.X)
+    data = synthetic.make(n, d, n_labels, test_fraction=min(1.0, 2000 / n))
+    assert data.test is not None
+    before = memory.used_bytes() / 1e6
+    cpu = time.process_time()
+    ranker = longtail.make(MODELS[model]).fit(data.X, data.Y, label_features=data.Z)
+    fitted = time.process_time()
+    peak = peak_memory_mb()
+    scores = ranker.predict(data.test.X, 5)
+    predicted = time.process_time()
+    return {
+        "N": n,
+        "D": d,
+        "L": n_labels,
+        "fit_cpu_s": fitted - cpu,
+        "fit_mb": max(peak - before, 0.1),
+        "predict_cpu_ms": 1e3 * (predicted - fitted) / data.test.X.shape[0],
+        "P@5": longtail.evaluate(data.test.Y, scores, ks=(5,))["P@5"],
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure the models named, or all, and keep the rows."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale.run", description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--models", nargs="*", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--one", nargs=4, metavar=("MODEL", "N", "D", "L"), help=argparse.SUPPRESS)
+    given = parser.parse_args(argv)
+    if given.one:
+        print(json.dumps(measure(given.one[0], *map(int, given.one[1:]))))
+        return
+    for model in given.models:
+        for size in sizes():
+            words = [model, *(str(size[axis]) for axis in "NDL")]
+            command = [sys.executable, "-m", "benchmarks.scale.run", "--one", *words]
+            row = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            results.add("scale", " ".join(words), row | {"name": model}, MODELS[model])
+            print(*words, {name: round(value, 3) for name, value in row.items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main()

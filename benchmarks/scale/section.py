@@ -1,0 +1,89 @@
+"""The section of RESULTS.md on growth with the size of the data, from ``results/scale.json``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import described
+from benchmarks.scale.run import BASE
+from benchmarks.tables import mark
+
+_HOW = f"""\
+Synthetic data (`longtail.data.synthetic`) of {BASE["N"]:,} points, {BASE["D"]:,} features and {BASE["L"]:,} labels, one
+of these numbers at a time multiplied by ½, 1, 2 and 4. A slope is that of the logarithm of CPU seconds (all threads),
+or of the peak memory of the fit beyond the data, against the logarithm of the size: 1 means twice as much for twice the
+size, 0 that it does not matter. Goals: no time slope above 1.1 in N; none above 0.6 in L for trees and DECAF."""
+_MOST_N, _MOST_L, _BOUND_IN_L = 1.1, 0.6, ("bonsai", "parabel", "decaf")
+_CLUSTER = """\
+Two nodes of one core each on one machine (`ray.cluster_utils`), already started, against two threads without Ray. The
+better of the runs on either side, in turn."""
+
+
+def slope(rows: list[dict[str, Any]], axis: str, figure: str) -> float | None:
+    """Return the slope of a figure against one size in logarithms; None with fewer than three sizes."""
+    other = [name for name in BASE if name != axis]
+    found = sorted((row[axis], row[figure]) for row in rows if all(row[name] == BASE[name] for name in other))
+    if len(found) < 3:
+        return None
+    x, y = np.log(np.array(found, float)).T
+    return float(np.polyfit(x, y, 1)[0])
+
+
+def render(results: dict[str, Any]) -> str:
+    """Return the section, as Markdown."""
+    rows = list(results["rows"].values())
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    lines = [
+        "## Growth with the size of the data",
+        "",
+        _HOW,
+        "",
+        *described(results),
+        f"- measured: {', '.join(sorted({row['date'] for row in rows}))}",
+        "",
+        "| model | time in N | in D | in L | memory in N | in D | in L | CPU s | MB | ms per point |",
+        "|---" * 10 + "|",
+    ]
+    for name in names:
+        own = [row for row in rows if row["name"] == name]
+        cells = [f"`{own[0]['model']}`"]
+        for figure in ("fit_cpu_s", "fit_mb"):
+            timed = figure == "fit_cpu_s"
+            cells += [_cell(slope(own, axis, figure), _bound(name, axis) if timed else None) for axis in BASE]
+        base = next((row for row in own if all(row[axis] == BASE[axis] for axis in BASE)), None)
+        if base is None:
+            cells += ["", "", ""]
+        else:
+            cells += [f"{base['fit_cpu_s']:.1f}", f"{base['fit_mb']:.0f}", f"{base['predict_cpu_ms']:.3f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "The last three columns are of the base size; milliseconds per point are CPU time of a batch."]
+    if "cluster" in results:
+        lines += [
+            "",
+            "### A Ray cluster",
+            "",
+            _CLUSTER,
+            "",
+            "| model | local s | Ray s | ratio | same model |",
+            "|---" * 5 + "|",
+        ]
+        for row in results["cluster"].values():
+            same = "yes" if row["same"] else "NO"
+            lines.append(
+                f"| `{row['model']}` | {row['local_s']:.1f} | {row['ray_s']:.1f} | {row['ratio']:.2f} | {same} |"
+            )
+    return "\n".join(lines)
+
+
+def _bound(name: str, axis: str) -> float | None:
+    if axis == "N":
+        return _MOST_N
+    return _MOST_L if axis == "L" and name in _BOUND_IN_L else None
+
+
+def _cell(value: float | None, most: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.2f}" if most is None else f"{value:.2f} {mark(value <= most)}"

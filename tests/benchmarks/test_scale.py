@@ -1,0 +1,38 @@
+"""Slopes of growth, and the section that shows them."""
+
+from __future__ import annotations
+
+from benchmarks import machine
+from benchmarks.scale import section
+from benchmarks.scale.run import BASE, MODELS, sizes
+
+
+def rows(name: str) -> dict[str, dict[str, object]]:
+    found = {}
+    for size in sizes():
+        seconds = (size["N"] / 1000) ** 1.5 * (size["L"] / 1000) ** 0.5
+        facts = {"fit_cpu_s": seconds, "fit_mb": size["D"] / 100, "predict_cpu_ms": 0.1, "P@5": 50.0}
+        origin = {"date": "2026-01-01", "commit": "0000000", "model": MODELS[name], "name": name}
+        found[f"{name} {size}"] = size | facts | origin
+    return found
+
+
+def test_sizes_vary_one_number_at_a_time() -> None:
+    assert len(sizes()) == 10
+    assert all(sum(size[axis] != BASE[axis] for axis in BASE) <= 1 for size in sizes())
+
+
+def test_slopes_are_those_of_the_power() -> None:
+    own = list(rows("bonsai").values())
+    assert abs((section.slope(own, "N", "fit_cpu_s") or 0) - 1.5) < 0.01
+    assert abs((section.slope(own, "L", "fit_cpu_s") or 0) - 0.5) < 0.01
+    assert abs((section.slope(own, "D", "fit_mb") or 0) - 1.0) < 0.01
+    assert section.slope(own[:2], "N", "fit_cpu_s") is None
+
+
+def test_the_section_marks_goals() -> None:
+    cluster = {"model": "bonsai", "local_s": 2.0, "ray_s": 2.2, "ratio": 1.1, "same": True}
+    known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}}
+    page = section.render(known | {"machine": machine.facts(), "versions": machine.versions()})
+    assert "| `bonsai(n_trees=1, cost=1.0)` | 1.50 " in page
+    assert "| `bonsai` | 2.0 | 2.2 | 1.10 | yes |" in page
