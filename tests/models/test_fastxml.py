@@ -39,8 +39,8 @@ class TestPfastreXML(RankerContract):
         ({"cost": 0.0}, "cost is 0.0"),
         ({"alpha": 1.2}, "alpha is 1.2"),
         ({"gamma": -1.0}, "gamma is -1.0"),
-        ({"propensity_a": -0.5}, "A >= 0"),
-        ({"propensity_b": 0.0}, "B > 0"),
+        ({"propensity_a": -0.5}, "propensity_a is -0.5"),
+        ({"propensity_b": 0.0}, "propensity_b is 0.0"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
