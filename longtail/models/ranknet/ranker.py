@@ -29,7 +29,7 @@ from longtail.kernels.rerank import CandidateLists, RankingRule
 from longtail.kernels.topk import TopLabels
 from longtail.models.base import Ranker
 from longtail.models.presets import PresetRanker
-from longtail.models.ranknet.presets import LOSS_DEFAULTS, RANKNET_ADVANCED, RANKNET_PRESETS
+from longtail.models.ranknet.presets import RANKNET_ADVANCED, RANKNET_PRESETS, TAILS
 from longtail.models.ranknet.reranker import (
     N_POSITIONS,
     RankingRules,
@@ -102,14 +102,13 @@ class RankNet(PresetRanker, Wrapper):
         ``population``
             Exponent of the inverse propensity that weights a label in the logistic loss: 0.5.
         ``weight``, ``margin``
-            λ and c of the population-aware loss: 1 and 1.
+            λ and c of the population-aware loss: 3 and 1.
         ``n_irrelevant``
             Irrelevant candidates drawn per point at each step: None, all of them; paper 20.
         ``trust``
-            Number of training points at which a label's own weights get half their full effect: 10; paper 0.
+            Number of training points at which a label's own weights get half their full effect: 30; paper 0.
         ``learning_rate``, ``decay``
-            Step size of Adagrad, 0.1 or, with the loss "population", 0.01; and weight decay of the labels' own rows:
-            0.0001.
+            Step size of Adagrad, and weight decay of the labels' own rows: 0.1 and 0.0001.
     n_jobs : int, optional
         Threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -182,11 +181,9 @@ class RankNet(PresetRanker, Wrapper):
         self.random_state = random_state
 
     def settings(self) -> SimpleNamespace:
-        """Return every parameter with its value: as given, as the preset has it, or as the loss asks for."""
+        """Return every parameter with its value: as given, as the preset has it or, for `tail`, as the loss needs."""
         settings = super().settings()
-        for name, value in LOSS_DEFAULTS[settings.loss].items():
-            if getattr(settings, name) is None:
-                setattr(settings, name, value)
+        settings.tail = TAILS[settings.loss] if settings.tail is None else settings.tail
         return settings
 
     # Learning ----------------------------------------------------------------------------------------------------
@@ -272,7 +269,7 @@ class RankNet(PresetRanker, Wrapper):
         """Return the rule of ranking for the present value of `tail`."""
         tail = self._setting("tail")
         if tail is None:
-            tail = LOSS_DEFAULTS[self._setting("loss")]["tail"]
+            tail = TAILS[self._setting("loss")]
         if not SHARE.allows(tail):
             raise SettingsError(f"tail is {tail!r}; give {SHARE}: 0 for plain precision, 1 for rare labels")
         return self.rules_.rule(tail, self._setting("n_candidates"))
