@@ -81,8 +81,8 @@ class GLaS(EpochRanker):
         Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
         part.
     refit : bool, optional
-        Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000.
-        Otherwise the network learns from them in a few steps.
+        Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000,
+        in the paper never. Otherwise the network learns from them in a few steps.
     checkpoint : str, optional
         Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
     advanced : dict, optional
@@ -206,7 +206,8 @@ class GLaS(EpochRanker):
 
     def _trains_again(self, n_points: int) -> bool:
         """Return whether the network is trained once more on all points."""
-        return n_points < FEW if self.refit is None else self.refit
+        refit = self.settings().refit
+        return n_points < FEW if refit is None else refit
 
     def _start_new_labels(self, learner: EmbeddingLearner, part: TrainingPart, Y: csr_array) -> None:
         """Start labels that only held-out points have at the mean of these, as long as the others have become."""
