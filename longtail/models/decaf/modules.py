@@ -127,6 +127,8 @@ class Training:
         Held-out points and their labels.
     listed : array, (N, S), optional
         Labels that another model suggests for each training point.
+    tokens : array, (D, d), optional
+        Token vectors to start from; random ones by default.
     """
 
     X: csr_array
@@ -138,6 +140,7 @@ class Training:
     listed: np.ndarray | None
     plan: Plan
     identity: str = ""
+    tokens: np.ndarray | None = None
 
     def for_another_process(self) -> Training:
         """Return the same training without a checkpoint, whose folder another process may not see."""
@@ -283,6 +286,8 @@ class Training:
             held = None if held is None else (held[0], merged(held[1], cluster_of, stage.targets.n))
         rng = np.random.default_rng([plan.loop.seed, stage.number])
         network = TextNetwork(self.X.shape[1], stage.targets, stage.settings, self._prior(Y), rng)
+        if self.tokens is not None:
+            network.tables["E"][...] = self.tokens
         if stage.before is not None:
             network.adopt(stage.before, blocks=cluster_of is not None)
         if cluster_of is None and plan.start_from_text and network.has_text and network.has_refinement:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longtail.neural.choices import SCHEDULES
-from longtail.params import DROPOUT, NOT_NEGATIVE, POSITIVE, Boolean, Constraint, Integer, OneOf
+from longtail.params import DROPOUT, NOT_NEGATIVE, POSITIVE, Boolean, Constraint, Integer, OneOf, PathName, optional
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
@@ -34,6 +34,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "prior": True,
         "spectral": False,
         "token_length": 0.3,
+        "token_vectors": None,
         "block_rate": 0.2,
         "surrogate_epochs": 0,
         "schedule": "linear",
@@ -59,6 +60,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "prior": False,
         "spectral": True,
         "token_length": 1.0,
+        "token_vectors": None,
         "block_rate": 1.0,
         "surrogate_epochs": 20,
         "schedule": "halved",
@@ -75,6 +77,7 @@ ADVANCED: Mapping[str, Constraint] = {
     "prior": Boolean(),
     "spectral": Boolean(),
     "token_length": POSITIVE,
+    "token_vectors": optional(PathName()),
     "block_rate": POSITIVE,
     "surrogate_epochs": Integer(0),
     "schedule": OneOf(*SCHEDULES),

@@ -93,7 +93,9 @@ class DECAF(EpochRanker):
         (token vectors stay as Module I leaves them: DECAF-lite), ``shared`` (a point learns from all candidates of its
         batch, or, in the paper, from its own shortlist), ``correction``, ``forget`` (probability of scoring a label by
         its text alone in a batch), ``input_dropout``, ``prior`` (start biases at the log odds of each label),
-        ``spectral`` (divide the blocks by their spectral norm), ``token_length`` (at the start), ``block_rate``
+        ``spectral`` (divide the blocks by their spectral norm), ``token_length`` (at the start),
+        ``token_vectors`` (a .npy file of one vector per feature to start from; with ``surrogate_epochs=0`` in the place
+        of Module I: DECAF-FFT), ``block_rate``
         (learning rate of the blocks relative to the tables), ``surrogate_epochs`` (of Module I; 0 leaves it out),
         ``schedule``, ``patience``.
     n_jobs : int, optional
@@ -176,13 +178,19 @@ class DECAF(EpochRanker):
     def _fit_part(self, part: TrainingPart) -> None:
         """Train the networks on the points that are not held out."""
         from longtail.models.decaf.plan import make_plan
+        from longtail.models.decaf.token_vectors import read_token_vectors
 
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
         settings = self.settings()
         settings.seed, settings.checkpoint = self._seed, self._epoch_folder()
         labels = np.flatnonzero(label_counts(part.Y[part.all_rows()])).astype(np.int32)
+        tokens = None
+        if settings.token_vectors is not None:
+            tokens = read_token_vectors(settings.token_vectors, part.X.shape[1], self.dim)
+            settings.dim = tokens.shape[1]
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
+        self._training.tokens = tokens
         surrogate = self._training.surrogate()
         shared = self._training.for_another_process() if current().remote else self._training, surrogate
         trained = current().map(_train_network, range(settings.n_networks), shared, n_jobs=1, whole=True)

@@ -108,6 +108,26 @@ def test_the_ranker_of_the_paper_learns_from_whole_shortlists(monkeypatch: pytes
     assert 0 < max(widths) < L
 
 
+def test_training_starts_from_given_token_vectors(tmp_path: Path) -> None:
+    """DECAF-FFT: vectors of a file in the place of Module I."""
+    X, Y, Z = toy()
+    file, vectors = tmp_path / "vectors.npy", np.random.default_rng(0).random((D, 16))
+    np.save(file, vectors)
+    given = {**PAPER, "n_networks": 1, "surrogate_epochs": 0, "epochs": 1, "learning_rate": 1e-6, "dim": None}
+    model = decaf(**given, token_vectors=str(file)).fit(X, Y, label_features=Z)
+    np.testing.assert_allclose(model.scorer_.networks[0].encoder.tokens, vectors, atol=1e-3)
+    with pytest.raises(SettingsError, match="dim is 8, but the vectors"):
+        decaf(token_vectors=str(file), dim=8).fit(X, Y)
+    wrong = {"3 vectors for": np.ones((3, 4)), "not finite": np.full((D, 4), np.nan), "no matrix": np.ones(D)}
+    for message, array in wrong.items():
+        np.save(file, array)
+        with pytest.raises(DataError, match=message):
+            decaf(token_vectors=str(file), dim=None).fit(X, Y)
+    file.write_text("no array")
+    with pytest.raises(DataError, match="holds no array"):
+        decaf(token_vectors=str(file)).fit(X, Y)
+
+
 def test_lite_learns_on_token_vectors_that_stay() -> None:
     X, Y, Z = toy()
     model = decaf(**{**PAPER, "surrogate_epochs": 20, "lite": True}).fit(X, Y, label_features=Z)

@@ -118,6 +118,7 @@ def test_the_preset_of_the_paper_is_its_base_setting() -> None:
     )
     assert (paper.regularizer, paper.regularization, paper.affinity) == ("glas", 10.0, "arithmetic")
     assert (paper.input_dropout, paper.dropout, paper.start, paper.epochs, paper.dim) == (0.2, 0.0, 0.0, 10, 1024)
+    assert paper.refit is False  # trained once
     assert [GLaS(preset="paper")._batch_size(n) for n in (1_000, 500_000)] == [32, 4096]
     assert GLaS(preset="paper", advanced={"n_regularized": 7}, dim=1024).settings().n_regularized == 7
 

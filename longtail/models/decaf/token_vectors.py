@@ -1,0 +1,42 @@
+"""Token vectors that a user has: DECAF starts from them in the place of random ones, or of Module I (DECAF-FFT)."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from longtail.errors import DataError, SettingsError
+
+
+def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int | None) -> np.ndarray:
+    """Read one vector per feature from a file that ``numpy.save`` wrote.
+
+    Parameters
+    ----------
+    path : path
+        File of a float array, (D, d). Features without a vector have zeros.
+    n_features : int
+        D.
+    dim : int, optional
+        d, where it was given.
+
+    Returns
+    -------
+    array, (D, d)
+        float32.
+    """
+    remedy = "Write it with numpy.save, one row per feature"
+    try:
+        vectors = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"holds no array ({error})", path=path, remedy=remedy) from error
+    if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
+        raise DataError("holds no matrix of floats", path=path, remedy=remedy)
+    if len(vectors) != n_features:
+        raise DataError(f"has {len(vectors):,} vectors for {n_features:,} features", path=path, remedy=remedy)
+    if not np.isfinite(vectors).all():
+        raise DataError("has numbers that are not finite", path=path, remedy=remedy)
+    if dim is not None and vectors.shape[1] != dim:
+        raise SettingsError(f"dim is {dim}, but the vectors of {os.fspath(path)} have {vectors.shape[1]} numbers")
+    return np.ascontiguousarray(vectors, np.float32)
