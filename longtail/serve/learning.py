@@ -33,6 +33,7 @@ from longtail.tagger import Tagger
 
 _POLL_SECONDS = 2.0
 _PAUSE_AFTER_ERROR = 60.0
+_REST = 4.0  # pause after learning, relative to its time: under steady feedback a fifth of a core learns at most
 _NICENESS = 10
 _ATTEMPTS = 5  # a training or a change of labels may replace the folder while it learns
 _UNABLE = 3  # exit code of a child process whose model cannot be trained further
@@ -187,11 +188,13 @@ class BackgroundLearner:
 
     def _learn(self, name: str, folder: Path, feedback: FeedbackLog, last: int) -> None:
         command = [sys.executable, "-m", "longtail.serve.learning", str(folder), str(feedback.path)]
+        begin = time.monotonic()
         self._child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         _, errors = self._child.communicate()
         code = self._child.returncode
         if code == 0:
             self._tried[name] = last
+            self._not_before[name] = time.monotonic() + _REST * (time.monotonic() - begin)
             log.info("feedback learnt", extra={"facts": {"model": name, "last": last}})
         elif code == _UNABLE:
             self._tried[name] = last  # the log is kept for the next training

@@ -11,6 +11,7 @@ import sqlite3
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 import longtail
 from longtail.cli.app import app
 from longtail.errors import ModelError
+from longtail.serve import learning
 from longtail.serve.feedback import FeedbackLog
 from longtail.serve.learning import learn_from_log
 from longtail.serve.settings import default_feedback_path
@@ -181,6 +183,26 @@ def test_the_service_learns_in_the_background(start: Start, folders: dict[str, P
     assert model["n_points"] == 72 + 5
     assert server.stop() == 0
     assert '"level":"error"' not in server.log.read_text()
+
+
+def test_learning_rests_in_proportion_to_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large model takes seconds to load and save; corrections that come meanwhile are learnt together."""
+    clock = [100.0]
+
+    class Child:
+        returncode = 0
+
+        def __init__(self, *_: Any, **__: Any) -> None:
+            clock[0] += 3
+
+        def communicate(self) -> tuple[bytes, bytes]:
+            return b"", b""
+
+    monkeypatch.setattr(learning, "subprocess", SimpleNamespace(Popen=Child, DEVNULL=None, PIPE=None))
+    monkeypatch.setattr(learning, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    learner = learning.BackgroundLearner({})
+    learner._learn("m", tmp_path, FeedbackLog(tmp_path / "log"), 7)
+    assert (learner._tried, learner._not_before) == ({"m": 7}, {"m": 115.0})
 
 
 def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
