@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.combine.logistic import fit_logistic
-from longtail.combine.score_map import ScoreMap, in_the_same_order, is_first
+from longtail.combine.score_map import ScoreMap, fit_by_rank, in_the_same_order, is_first
 from longtail.sparse import Arrays, bounded_scores, entry_keys
 from longtail.store.invariants import Rules, floats
 
@@ -58,18 +58,16 @@ class Calibration:
         if method == "auto":
             enough = min(np.count_nonzero(correct), np.count_nonzero(~correct)) >= _ENOUGH
             method = "isotonic" if enough else "platt"
-        fit_map = ScoreMap.isotonic if method == "isotonic" else ScoreMap.platt
         first = is_first(scores)
         groups = (first, ~first if not first.all() else first)
-        before = tuple(fit_map(scores.data[group], correct[group]) for group in groups)
-        fresh = cls((before[0], before[1]), np.stack([_NO_CHANGE, _NO_CHANGE]), (ScoreMap.same(), ScoreMap.same()))
+        before = fit_by_rank(scores.data, correct, first, method)
+        fresh = cls(before, np.stack([_NO_CHANGE, _NO_CHANGE]), (ScoreMap.same(), ScoreMap.same()))
         design = fresh._design(scores, first, frequency)
         weights = np.stack([fit_logistic(design[group], correct[group], _NO_CHANGE) for group in groups])
         fresh = replace(fresh, weights=weights)
         if method == "isotonic":  # two parameters follow no shape that the regression has not followed
             ordered = fresh.apply(scores, frequency).data
-            after = tuple(fit_map(ordered[group], correct[group]) for group in groups)
-            fresh = replace(fresh, after=(after[0], after[1]))
+            fresh = replace(fresh, after=fit_by_rank(ordered, correct, first, method))
         return fresh, method
 
     def apply(self, scores: csr_array, frequency: LabelFrequency) -> csr_array:
@@ -92,9 +90,10 @@ class Calibration:
 
     def arrays(self) -> Arrays:
         """Return what to store."""
-        maps = dict(zip(_MAPS, (*self.before, *self.after), strict=True))
-        knots = {f"{prefix}{name}": array for prefix, one in maps.items() for name, array in one.arrays().items()}
-        return knots | {"weights": self.weights}
+        found = {"weights": self.weights}
+        for prefix, one in zip(_MAPS, (*self.before, *self.after), strict=True):
+            found |= one.arrays(prefix)
+        return found
 
     @staticmethod
     def array_rules() -> Rules:
@@ -107,7 +106,7 @@ class Calibration:
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Self:
         """Build what :meth:`arrays` took apart."""
-        one, two, three, four = (ScoreMap(arrays[f"{prefix}odds"], arrays[f"{prefix}log_odds"]) for prefix in _MAPS)
+        one, two, three, four = (ScoreMap.from_arrays(prefix, arrays) for prefix in _MAPS)
         return cls((one, two), np.array(arrays["weights"]), (three, four))
 
 

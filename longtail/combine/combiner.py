@@ -4,18 +4,24 @@ Members score on scales of their own, and sampled negatives leave open how frequ
 out points settle both. A logistic regression weighs the features; its weights are regularised towards the plain mean of
 the members, so that few held-out points move them little. Boosted trees learn what no weighted sum can. The two err
 differently, and a mean of their log odds ranks better than either alone.
+
+The regression sees one pair at a time. Of two labels with the same features the one that comes first for its point is
+correct more often, so that the first label and all others have a monotone calibration of their own at the end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from longtail.combine.boosted_trees import BoostedTrees, no_trees
 from longtail.combine.logistic import fit_logistic
+from longtail.combine.score_map import ScoreMap, fit_by_rank, in_the_same_order, is_first
 from longtail.kernels.combine import OF_ALL, OF_LISTER, OF_SCORER, Weights
+from longtail.sparse import bounded_scores, entry_keys
 from longtail.store.invariants import Rules, floats
 
 _CHECKED = 0.25  # share of held-out points by which the number of trees is chosen
@@ -71,6 +77,8 @@ class Combiner:
     share : float
         Share of the trees in the log odds of such a label. On held-out points 0.9 was better than a half on tate; on
         Debian packages P was better and B within 0.1.
+    first, others : ScoreMap
+        Calibration of the first label of a point, and of all others.
     """
 
     layout: Layout
@@ -78,6 +86,8 @@ class Combiner:
     unseen: np.ndarray
     trees: BoostedTrees | None = None
     share: float = 0.9
+    first: ScoreMap = field(default_factory=ScoreMap.same)
+    others: ScoreMap = field(default_factory=ScoreMap.same)
 
     @classmethod
     def untrained(cls, layout: Layout) -> Combiner:
@@ -90,20 +100,21 @@ class Combiner:
         unseen[ahead] = 1 / max(1, len(ahead))
         return cls(layout, seen, unseen)
 
-    def fitted(self, rows: np.ndarray, right: np.ndarray, points: np.ndarray, trees: bool = True) -> Combiner:
+    def fitted(self, rows: np.ndarray, right: np.ndarray, points: np.ndarray, n_trees: int | None = None) -> Combiner:
         """Train on features (n, F) of held-out pairs, whether each is right, and the point that each belongs to.
 
-        Where there are trees, likeness is left to them: it is computed for the leading labels only.
+        Without `n_trees`, a part of the points chooses how many boosted trees there are. Where there are trees,
+        likeness is left to them: it is computed for the leading labels only.
         """
-        boosted = None
-        if trees and np.count_nonzero(right) >= _FEWEST:
-            columns = self.layout.tree_columns()
-            few = np.ascontiguousarray(rows[:, columns])
-            checked = (np.random.default_rng(0).random(points.max() + 1) < _CHECKED)[points]
-            size = BoostedTrees.fit(few[~checked], right[~checked], _TREES, _RATE).best_size(
-                few[checked], right[checked]
-            )
-            boosted = BoostedTrees.fit(few, right, size, _RATE).over(columns) if size else None
+        columns = self.layout.tree_columns()
+        few = np.ascontiguousarray(rows[:, columns])
+        if n_trees is None:
+            n_trees = 0
+            if np.count_nonzero(right) >= _FEWEST:
+                checked = (np.random.default_rng(0).random(points.max() + 1) < _CHECKED)[points]
+                grown = BoostedTrees.fit(few[~checked], right[~checked], _TREES, _RATE)
+                n_trees = grown.best_size(few[checked], right[checked])
+        boosted = BoostedTrees.fit(few, right, n_trees, _RATE).over(columns) if n_trees else None
         seen = self.seen.copy()
         weighed = slice(None) if boosted is None else slice(self.layout.n_features - self.layout.n_likeness)
         seen[weighed] = fit_logistic(rows[:, weighed], right, self.seen[weighed])
@@ -125,10 +136,39 @@ class Combiner:
         unseen[0] += shift
         return replace(self, unseen=unseen)
 
+    def calibrated(self, scores: csr_array, Y: csr_array) -> tuple[Combiner, csr_array]:
+        """Learn the calibration from scores of held-out points by combiners that did not see them.
+
+        Parameters
+        ----------
+        scores : csr_array, (N, L)
+            Probabilities, in each row from the highest to the lowest (:meth:`HeldOutPairs.cross_scored`).
+        Y : csr_array, (N, L)
+            Correct labels; every point has at least one.
+
+        Returns
+        -------
+        Combiner, csr_array
+            The combiner with its calibration, and the calibrated scores.
+        """
+        first = is_first(scores)
+        correct = np.isin(entry_keys(scores), entry_keys(Y))
+        maps = fit_by_rank(scores.data, correct, first, "platt")  # log odds are nearly right: two parameters suffice
+        odds = np.where(first, maps[0](scores.data), maps[1](scores.data))
+        mapped = in_the_same_order(scores, bounded_scores(1 / (1 + np.exp(-odds))))
+        return replace(self, first=maps[0], others=maps[1]), csr_array(
+            (mapped, scores.indices, scores.indptr), shape=scores.shape
+        )
+
     def packed(self) -> Weights:
         """As kernels take it."""
         trees = no_trees() if self.trees is None else self.trees
-        return Weights(self.seen, self.unseen, self.share, trees.packed())
+        return Weights(self.seen, self.unseen, self.share, trees.packed(), self.first.knots, self.others.knots)
+
+    @property
+    def n_trees(self) -> int:
+        """Number of boosted trees."""
+        return 0 if self.trees is None else len(self.trees.features)
 
     def log_odds(self, rows: np.ndarray) -> np.ndarray:
         """Log odds of pairs of seen labels by their features (n, F)."""
@@ -143,6 +183,7 @@ class Combiner:
         """Facts and arrays to store."""
         layout = [self.layout.n_scorers, self.layout.n_listers, self.layout.n_likeness]
         arrays = {"combiner_seen": self.seen, "combiner_unseen": self.unseen}
+        arrays |= self.first.arrays("combiner_first_") | self.others.arrays("combiner_others_")
         if self.trees is not None:
             arrays |= {f"combiner_trees_{name}": array for name, array in self.trees.arrays().items()}
         return {"layout": layout, "share": self.share}, arrays
@@ -152,6 +193,7 @@ class Combiner:
         """Declare what the arrays of :meth:`state` must be."""
         n = str(layout.n_features)
         rules = Rules({f"combiner_{name}": floats(n, "f8") for name in ("seen", "unseen")})
+        rules |= ScoreMap.array_rules("combiner_first_") | ScoreMap.array_rules("combiner_others_")
         return rules | BoostedTrees.array_rules(n).prefixed("combiner_trees_") if trees else rules
 
     @classmethod
@@ -160,4 +202,6 @@ class Combiner:
         own = "combiner_trees_"
         trees = {name.removeprefix(own): np.array(part) for name, part in arrays.items() if name.startswith(own)}
         seen, unseen = np.array(arrays["combiner_seen"]), np.array(arrays["combiner_unseen"])
-        return cls(Layout(*facts["layout"]), seen, unseen, BoostedTrees(**trees) if trees else None, facts["share"])
+        maps = (ScoreMap.from_arrays(f"combiner_{name}_", arrays) for name in ("first", "others"))
+        boosted = BoostedTrees(**trees) if trees else None
+        return cls(Layout(*facts["layout"]), seen, unseen, boosted, facts["share"], *maps)

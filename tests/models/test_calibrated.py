@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 from scipy.special import expit
 
 import longtail
@@ -17,6 +19,7 @@ from longtail.models.calibrated import Calibrated
 from longtail.models.knn import KNN
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
+from longtail.sparse import resized
 from tests.contract import L, RankerContract, toy
 from tests.fake import Centroid
 
@@ -134,6 +137,32 @@ def test_no_automatic_threshold_says_how_to_get_one() -> None:
     X, Y, _ = toy(n=40)
     with pytest.raises(ModelError, match=r"calibrated\(popular\)"):
         Popular().fit(X, Y).predict_labels(X, "auto")
+
+
+def test_a_blend_is_calibrated_by_itself(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    X, Y = noisy(0)
+    X_test, Y_test = noisy(1)
+    blend = Blend([few(), KNN()], validation_fraction=0.3).fit(X, Y)
+    combiner = blend.predictor_.combiner
+    assert combiner.first.log_odds.tolist() != combiner.others.log_odds.tolist()
+    scores = blend.predict(X_test, 10)
+    for k in (1, 5):
+        assert calibration_error(Y_test, scores, k) < 5
+    same = ScoreMap.same()
+    blend.predictor_.combiner = replace(combiner, first=same, others=same)
+    before = blend.predict(X_test, 10)
+    np.testing.assert_array_equal(scores.indices, before.indices)
+    assert evaluate(Y_test, scores) == evaluate(Y_test, before)
+
+
+def test_points_whose_labels_are_all_new_do_not_lower_probabilities() -> None:
+    X, Y = noisy(0, 400)
+    alone = Calibrated(Centroid()).fit(X, Y, validation=noisy(2, 300))
+    strange = csr_array(np.tile(np.eye(1, L + 1, L, dtype=np.float32), (300, 1)))  # a label that no training point has
+    held_X, held_Y = noisy(2, 300)
+    wide = vstack([resized(held_Y, n_columns=L + 1), strange], format="csr")
+    both = Calibrated(Centroid()).fit(X, resized(Y, n_columns=L + 1), validation=(vstack([held_X, held_X]), wide))
+    np.testing.assert_allclose(both.predict(X, 1).data, alone.predict(X, 1).data, rtol=1e-5)
 
 
 def test_a_blend_chooses_its_threshold(tmp_path) -> None:  # type: ignore[no-untyped-def]
