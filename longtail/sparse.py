@@ -66,6 +66,17 @@ def entry_keys(X: csr_array) -> np.ndarray:
     return entry_rows(X).astype(np.int64) * X.shape[1] + X.indices
 
 
+def with_short_indices(X: csr_array) -> csr_array:
+    """Return the same matrix with int32 indices and row starts where they fit.
+
+    SciPy keeps int64 where it is given. Kernels would be compiled for each combination.
+    """
+    if X.indices.dtype == X.indptr.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+        return X
+    indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    return csr_array((X.data, indices, indptr), shape=X.shape)
+
+
 def ones_like(Y: csr_array) -> csr_array:
     """Return the same entries with the value 1."""
     return csr_array((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), shape=Y.shape)

@@ -22,6 +22,11 @@ from longtail.errors import LongtailError, SettingsError
 
 _WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
 _LABELS = 240
+_LIMITS = (  # of sizes, beyond which other kernels or other types are used
+    ("longtail.index", "_EXACT_BELOW"),
+    ("longtail.linear.train", "_SHORT"),
+    ("longtail.models.decaf.modules", "ONE_BY_ONE"),
+)
 ModelsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -113,13 +118,13 @@ def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
 
 @contextmanager
 def _lowered_limits() -> Iterator[None]:
-    """Let any data be large."""
-    from longtail import index
-    from longtail.linear import train
-
-    before = index._EXACT_BELOW, train._SHORT
-    index._EXACT_BELOW, train._SHORT = 0, 0
+    """Let any data be large, for the modules that are loaded."""
+    limits = [(sys.modules[module], name) for module, name in _LIMITS if module in sys.modules]
+    before = [getattr(module, name) for module, name in limits]
+    for module, name in limits:
+        setattr(module, name, 0)
     try:
         yield
     finally:
-        index._EXACT_BELOW, train._SHORT = before
+        for (module, name), value in zip(limits, before, strict=True):
+            setattr(module, name, value)

@@ -14,9 +14,8 @@ from scipy.sparse import csr_array, issparse
 
 from longtail.errors import DataError, SettingsError
 from longtail.kernels import check
-from longtail.sparse import canonical, ones_like
+from longtail.sparse import canonical, ones_like, with_short_indices
 
-_LARGEST_INT32 = np.iinfo(np.int32).max
 _VOCABULARY = "Use the vectoriser (or feature order) of the training data"
 _LABEL_LISTS = (
     "Give a matrix with one row per point and one column per label. For lists of labels use longtail.Tagger, or "
@@ -42,8 +41,8 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
             raise DataError(f"{name} holds {X.dtype}, not numbers", remedy="Give a matrix of real numbers")
         X = X.astype(np.float32)
     X = canonical(X)
-    if X.indices.dtype != np.int32 and X.shape[1] <= _LARGEST_INT32:
-        X = csr_array((X.data, X.indices.astype(np.int32), X.indptr), shape=X.shape)
+    if X.indices.dtype != np.int32:
+        X = with_short_indices(X)
     if n_features is not None and X.shape[1] != n_features:
         raise DataError(
             f"{name} has {X.shape[1]} features, but {ranker} is expecting {n_features} features as input",
@@ -92,7 +91,7 @@ def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str
         Y.eliminate_zeros()
     if Y.nnz == 0:
         raise DataError("Y names no label at all", remedy="Give at least one point with a label")
-    return ones_like(csr_array((Y.data, Y.indices.astype(np.int32, copy=False), Y.indptr), shape=Y.shape))
+    return ones_like(with_short_indices(Y))
 
 
 def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:

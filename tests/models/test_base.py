@@ -216,3 +216,11 @@ def test_not_fitted_is_the_error_of_scikit_learn_too() -> None:
     with pytest.raises(NotFittedError) as error:
         Parabel().predict(np.eye(2))
     assert isinstance(error.value, ModelError)
+
+
+def test_labels_with_long_indices_are_shortened() -> None:
+    Y = csr_array(np.eye(4, dtype=np.float32))
+    Y.indices, Y.indptr = Y.indices.astype(np.int64), Y.indptr.astype(np.int64)
+    checked = check_labels(Y, 4)
+    assert checked.indices.dtype == checked.indptr.dtype == np.int32
+    assert (checked != Y).nnz == 0
