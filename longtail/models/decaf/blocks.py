@@ -48,7 +48,6 @@ class Trace:
 
     v: np.ndarray  # (n, d) what went in
     r: np.ndarray  # (n, d) after ReLU and dropout
-    u: np.ndarray  # (n, d) after R
     mask: np.ndarray | None
 
 
@@ -78,25 +77,24 @@ class ResidualBlock:
         mask = dropout_mask(v.shape, drop, rng)
         if mask is not None:
             r *= mask
-        u = r @ R
-        out = sigmoid(a) * u
+        out = r @ (R * sigmoid(a))  # the gate on the smaller matrix: σ(a) ∘ (r R)
         out += sigmoid(b) * v
-        return out, Trace(v, r, u, mask)
+        return out, Trace(v, r, mask)
 
     def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn | None) -> np.ndarray:
         """Gradient of what went in; parameters are stepped by `learn`, or stay where it is None."""
         R, a, b = self._all()
         gate_a, gate_b = sigmoid(a), sigmoid(b)
-        d_u = d_out * gate_a
-        d_v = d_u @ R.T
+        d_v = d_out @ (R * gate_a).T
         if trace.mask is not None:
             d_v *= trace.mask
         d_v *= trace.v > 0
         d_v += d_out * gate_b
         if learn is not None:
-            d_a = np.einsum("ij,ij->j", d_out, trace.u)[None] * gate_a * (1 - gate_a)
+            product = trace.r.T @ d_out  # (d, d); its columns times those of R are the gradient of σ(a)
+            d_a = np.einsum("ij,ij->j", R, product)[None] * gate_a * (1 - gate_a)
             d_b = np.einsum("ij,ij->j", d_out, trace.v)[None] * gate_b * (1 - gate_b)
-            learn(f"{self.name}.R", trace.r.T @ d_u)
+            learn(f"{self.name}.R", product * gate_a)
             learn(f"{self.name}.a", d_a)
             learn(f"{self.name}.b", d_b)
         return d_v
