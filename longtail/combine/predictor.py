@@ -26,7 +26,7 @@ from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, labe
 from longtail.store.facts import check_facts
 from longtail.store.invariants import Rules, csr, flags, floats
 
-WIDTH = 50  # labels that each member lists per point; more, where more are wanted
+WIDTH = 64  # labels that each member lists per point; more, where more are wanted
 _ROWS = 4096  # points predicted at once
 _LEARNT_ROWS = 512  # held-out points whose features are in memory at once
 _LEADING = 20  # labels of each member that the combiner is trained on
