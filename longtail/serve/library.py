@@ -11,6 +11,8 @@ arrays of a served folder in place would change them, or cut them short, under t
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import threading
 import time
 import zlib
@@ -192,6 +194,15 @@ def folder_version(folder: Path) -> str:
     return f"{checksum:08x}"
 
 
+def return_free_memory() -> None:
+    """Give memory that was freed back to the system, where the C library can: glibc keeps pieces of it otherwise.
+
+    Without it a service grew by about 10 MB with each replacement of a model of 116 MB.
+    """
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class ModelLibrary:
     """The models of one process, by name; a thread of its own keeps them as new as their folders.
 
@@ -211,6 +222,7 @@ class ModelLibrary:
         self.default = next(iter(folders))
         self.error: LongtailError | None = None
         self.reloads = 0
+        self._replaced = False
         self._models: dict[str, ServedModel] = {}
         self._stamps: dict[str, tuple[int, int, int] | None] = {}
         self._stopped = threading.Event()
@@ -252,6 +264,9 @@ class ModelLibrary:
 
     def refresh(self) -> None:
         """Replace the models whose folders have changed; a folder that cannot be loaded leaves the old model."""
+        if self._replaced:  # the old model is not in use any more
+            self._replaced = False
+            return_free_memory()
         for name, folder in self.folders.items():
             stamp = store.stamp(folder)
             if stamp is None or stamp == self._stamps.get(name):
@@ -259,6 +274,7 @@ class ModelLibrary:
             try:
                 self._load(name)
                 self.reloads += 1
+                self._replaced = True
             except Exception as error:  # whatever is wrong with a folder, the old model still answers
                 self._stamps[name] = stamp
                 reason = str(error) if isinstance(error, LongtailError | OSError) else type(error).__name__

@@ -6,8 +6,10 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import longtail
+from longtail.serve import library
 from tests.serve.conftest import LONG, Server, Start
 
 
@@ -76,3 +78,22 @@ def test_a_broken_folder_leaves_the_old_model(start: Start, folders: dict[str, P
     while server.suggest("a red apple").json()["version"] == before["version"]:
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def test_memory_is_given_back_after_a_replacement(folders: dict[str, Path], tmp_path: Path, monkeypatch: Any) -> None:
+    """At the next look at the folders, when no request uses the old model any more."""
+    served = tmp_path / "m"
+    shutil.copytree(folders["popular"], served)
+    given_back: list[bool] = []
+    monkeypatch.setattr(library, "return_free_memory", lambda: given_back.append(True))
+    models = library.ModelLibrary({"m": str(served)})
+    models.load()
+    models.refresh()
+    longtail.load(folders["tree"]).save(served)
+    models.refresh()
+    assert (models.reloads, given_back) == (1, [])
+    models.refresh()
+    models.refresh()
+    assert given_back == [True]
+    monkeypatch.undo()
+    library.return_free_memory()  # harmless wherever it runs
