@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from longtail import KNN, Bonsai, Dataset, Tagger, TextVectorizer
+from longtail import DECAF, KNN, Blend, Bonsai, Dataset, Tagger, TextVectorizer
 from longtail.errors import DataError, LongtailError, ModelError, SettingsError
 from longtail.explain.words import text_without, word_spans
 
@@ -88,6 +88,30 @@ def test_a_blend_names_its_members_and_the_nearest_points(blend: Tagger) -> None
     assert all("apple" in point.labels for point in one.neighbours)
     assert one.neighbours[0].similarity >= one.neighbours[-1].similarity > 0
     assert one.label_words == ["apple"]
+
+
+def test_contributions_of_members_sum_to_the_log_odds(blend: Tagger) -> None:
+    for text in ("a green apple number7", "red", "a tart with a red cherry"):
+        for one in blend.explain(text, k=9):
+            total = one.without_members + sum(member.contribution for member in one.members)
+            assert 1 / (1 + math.exp(-total)) == pytest.approx(one.score, abs=1e-4)
+    best = blend.explain("a green apple", "apple")[0]
+    assert max(best.members, key=lambda member: member.contribution).rank == 1
+    assert all(member.contribution == pytest.approx(0, abs=1e-6) for member in best.members if member.rank is None)
+
+
+def test_contributions_with_a_network_and_boosted_trees() -> None:
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(40)]
+    texts = [" ".join(rng.choice(words, 6)) for _ in range(1500)]
+    labels = [sorted(set(text.split()) & set(words[:25])) or [words[0]] for text in texts]
+    network = DECAF(dim=16, epochs=2, batch_size=64)
+    tagger = Tagger(Blend([Bonsai(n_trees=1), network], validation_fraction=0.4)).fit(texts, labels)
+    assert tagger.ranker_.predictor_.combiner.n_trees
+    for one in tagger.explain("w1 w2 w3 w30", k=8):
+        assert [member.member for member in one.members] == ["bonsai", "decaf"]
+        total = one.without_members + sum(member.contribution for member in one.members)
+        assert 1 / (1 + math.exp(-total)) == pytest.approx(one.score, abs=1e-3)
 
 
 def test_labels_without_points_are_explained_by_their_text(blend: Tagger) -> None:

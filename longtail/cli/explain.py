@@ -71,12 +71,12 @@ def _facts_table(one: LabelExplanation) -> Table:
         names = ", ".join(_short_name(name) for name in point.labels[:_NEIGHBOUR_LABELS])
         names += ", …" if len(point.labels) > _NEIGHBOUR_LABELS else ""
         table.add_row(Text("" if at else "  nearest points", "dim"), Text(f"{point.similarity:.2f}  {names}"))
-    members = [
-        f"{member.member} {member.score:.3f} (rank {member.rank})" if member.score is not None else f"{member.member} –"
-        for member in one.members
-    ]
-    if members:
-        table.add_row(Text("  members", "dim"), Text(", ".join(members)))
+    for at, member in enumerate(one.members):
+        own = f"{member.score:.3f} (rank {member.rank})" if member.score is not None else "not listed"
+        share = "" if member.contribution is None else f"{member.contribution:+.2f}  "
+        table.add_row(Text("" if at else "  members, log odds", "dim"), Text(f"{share}{member.member} {own}"))
+    if one.without_members is not None:
+        table.add_row("", Text(f"{one.without_members:+.2f}  without them"))
     return table
 
 

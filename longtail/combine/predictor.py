@@ -128,6 +128,15 @@ class CandidatePredictor:
                 odds[m] = scorer.log_odds(encoded[m], labels, n_jobs)
         return Pairs(labels, odds, packed, where), encoded
 
+    def pair_features(self, point: SparseRows, lists: list[CandidateList], k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the candidates of one point, (n,), and their features, (n, F), as :meth:`predict_one` ranks them."""
+        point = point.frozen()
+        pairs, _ = self._pairs(point, lists, 0 if lists else max(k, WIDTH), 1)
+        rows = np.empty((*pairs.labels.shape, self.layout(len(lists)).n_features), np.float32)
+        kernels.features(point, pairs, self._packed[0], 0, 1, rows)
+        there = pairs.labels[0] >= 0
+        return pairs.labels[0][there], rows[0][there]
+
     # Storing -----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], Arrays]:

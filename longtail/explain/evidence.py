@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.combine.attribution import Shares
 from longtail.explain.explanation import MemberScore, Neighbour
 from longtail.models.base import Ranker
+from longtail.models.blend import Blend
 from longtail.models.knn import KNN
 from longtail.models.parts import rankers_within
 from longtail.models.textmatch import TextMatch
 
+_log = logging.getLogger("longtail.explain")
+_TOLERANCE = 1e-3  # largest difference between the sum of contributions, as a probability, and the score
 _NEIGHBOURS_SHOWN = 3
 _NEAR_LABELS_SHOWN = 10
 
@@ -61,17 +67,37 @@ def matching_words(
     return found
 
 
-def member_scores(ranker: Ranker, point: csr_array, labels: Sequence[int]) -> list[list[MemberScore]]:
-    """Return, per label, the score and rank that each member of a blend gives it; empty lists without a blend."""
-    blend: Any = next((one for one in rankers_within(ranker) if hasattr(one, "members_")), None)
+def member_scores(
+    ranker: Ranker, point: csr_array, labels: Sequence[int], depth: int
+) -> list[tuple[list[MemberScore], float | None]]:
+    """Return, per label, what each member of a blend says about it, and the log odds that it has without them.
+
+    Empty lists without a blend. A label that is not among the `depth` best of the blend has no contributions.
+    """
+    blend: Any = next((one for one in rankers_within(ranker) if isinstance(one, Blend)), None)
     if blend is None:
-        return [[] for _ in labels]
-    found: list[list[MemberScore]] = [[] for _ in labels]
-    for member in blend.members_:
-        own = member.predict(point, min(blend.predictor_.width, blend.n_labels_))
-        for at, label in enumerate(labels):
-            place = np.flatnonzero(own.indices == label)
-            listed = len(place) > 0
-            score = float(own.data[place[0]]) if listed else None
-            found[at].append(MemberScore(member.kind, score, int(place[0]) + 1 if listed else None))
+        return [([], None) for _ in labels]
+    width = min(blend.predictor_.width, blend.n_labels_)
+    lists = [member.predict(point, width) for member in blend.members_]
+    best = blend.predict(point, depth)
+    shares = blend.contributions(point, best, labels)
+    found = []
+    for label, own in zip(labels, shares, strict=True):
+        members = []
+        for at, (member, listed) in enumerate(zip(blend.members_, lists, strict=True)):
+            place = np.flatnonzero(listed.indices == label)
+            score, rank = (float(listed.data[place[0]]), int(place[0]) + 1) if len(place) else (None, None)
+            members.append(MemberScore(member.kind, score, rank, None if own is None else float(own.members[at])))
+        if own is not None and not _sums_to_score(own, float(best.data[best.indices == label][0])):
+            own, members = None, [replace(member, contribution=None) for member in members]
+        found.append((members, None if own is None else own.rest))
     return found
+
+
+def _sums_to_score(own: Shares, score: float) -> bool:
+    """Return whether the contributions of members sum to the score; otherwise log that they do not."""
+    total = 1 / (1 + np.exp(-(own.rest + own.members.sum())))
+    if abs(total - score) > _TOLERANCE:
+        _log.warning("The contributions of the members sum to %.4f, but the score is %.4f.", total, score)
+        return False
+    return True

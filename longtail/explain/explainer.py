@@ -72,7 +72,7 @@ def explain_text(
     names, counts = tagger.label_names_, tagger.label_counts_
     near = near_points(tagger.ranker_, point, wanted, names)
     matched = matching_words(tagger.ranker_, tagger.vectorizer_, point, wanted, names, words)
-    members = member_scores(tagger.ranker_, point, wanted)
+    members = member_scores(tagger.ranker_, point, wanted, depth)
     listed = set(best.indices.tolist())
     return Explanation(
         text=text,
@@ -87,7 +87,8 @@ def explain_text(
                 bias=None if sums is None else sums[at].bias,
                 label_words=matched[at],
                 neighbours=near[at],
-                members=members[at],
+                members=members[at][0],
+                without_members=members[at][1],
                 n_points=None if counts is None else int(counts[label]),
             )
             for at, label in enumerate(wanted)

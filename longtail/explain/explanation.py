@@ -38,11 +38,22 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class MemberScore:
-    """The own score and rank (from 1) of a label in the list of one member of a blend; None if it is not listed."""
+    """What one member of a blend says about a label.
+
+    Attributes
+    ----------
+    member : str
+        Its kind.
+    score, rank : float and int, or None
+        Own score and rank (from 1) of the label in its list; None if it does not list the label.
+    contribution : float or None
+        What it adds to the log odds of the label; None if the blend does not list the label at all.
+    """
 
     member: str
     score: float | None
     rank: int | None
+    contribution: float | None = None
 
 
 @dataclass(frozen=True)
@@ -70,6 +81,9 @@ class LabelExplanation:
         The nearest training points with this label, if the model keeps training points.
     members : list of MemberScore
         What each member of a blend says about the label.
+    without_members : float or None
+        Log odds of the label if no member of the blend listed it. It and the contributions of the members sum to the
+        log odds of the blend's score.
     n_points : int or None
         Number of training points of the label, if known.
     """
@@ -83,6 +97,7 @@ class LabelExplanation:
     label_words: list[str] = field(default_factory=list)
     neighbours: list[Neighbour] = field(default_factory=list)
     members: list[MemberScore] = field(default_factory=list)
+    without_members: float | None = None
     n_points: int | None = None
 
     @property

@@ -41,6 +41,7 @@ from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
 
 if TYPE_CHECKING:
+    from longtail.combine.attribution import Shares
     from longtail.combine.combiner import Combiner
     from longtail.models.budget import Budget
     from longtail.models.knn import KNN
@@ -446,6 +447,26 @@ class Blend(Ranker):
         point = SparseRows.single(indices, values)
         lists = [member._candidates(point, max(k, self.predictor_.width), 1) for member in self._listers()]
         return self.predictor_.predict_one(point, lists, k)
+
+    def contributions(self, point: csr_array, best: csr_array, labels: Sequence[int]) -> list[Shares | None]:
+        """Return what each of ``members_`` contributes to the log odds of labels of one point.
+
+        Parameters
+        ----------
+        point : csr_array, (1, D)
+            The point.
+        best : csr_array, (1, L)
+            What :meth:`predict` returned for it.
+        labels : sequence of int
+            Labels to explain; one that is not in `best` has no contributions.
+        """
+        from longtail.combine.attribution import attribute
+
+        lists = self._listing(point, max(best.nnz, self.predictor_.width))
+        order = [*self._networks(), *self._listers()]
+        place = [next(i for i, one in enumerate(order) if one is member) for member in self.members_]
+        found = attribute(self.predictor_, SparseRows.of(point), lists, (best.indices, best.data), labels)
+        return [None if one is None else one._replace(members=one.members[place]) for one in found]
 
     def _fitted_parts(self) -> Iterable[Ranker]:
         return self.members_

@@ -149,9 +149,10 @@ def test_a_blend_is_calibrated_by_itself(tmp_path) -> None:  # type: ignore[no-u
     for k in (1, 5):
         assert calibration_error(Y_test, scores, k) < 5
     same = ScoreMap.same()
-    blend.predictor_.combiner = replace(combiner, first=same, others=same)
+    blend.predictor_ = replace(blend.predictor_, combiner=replace(combiner, first=same, others=same))
     before = blend.predict(X_test, 10)
     np.testing.assert_array_equal(scores.indices, before.indices)
+    assert (scores.data != before.data).any()
     assert evaluate(Y_test, scores) == evaluate(Y_test, before)
 
 
