@@ -44,6 +44,22 @@ def same(one: Any, two: Any) -> bool:
     return a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
 
 
+def cpu_seconds() -> float:
+    """Return the CPU seconds of this process and of all below it, those of the cluster included."""
+    parents, used = {}, {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat") as stream:
+                fields = stream.read().rpartition(")")[2].split()
+        except OSError:  # ended in the meantime
+            continue
+        parents[int(name)], used[int(name)] = int(fields[1]), sum(map(int, fields[11:15]))
+    own = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in own} - own:
+        own |= more
+    return sum(used.get(pid, 0) for pid in own) / os.sysconf("SC_CLK_TCK")
+
+
 class Killer(threading.Thread):
     """Kill a process that works for the cluster every few seconds."""
 
@@ -94,6 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         for name in given.models:
             seconds: dict[str, list[float]] = {"local": [], "ray": []}
+            cpu: dict[str, list[float]] = {"local": [], "ray": []}
             models: dict[str, Any] = {}
             kills = 0
             for _ in range(given.rounds + 1):  # the first time kernels are compiled or loaded
@@ -102,15 +119,17 @@ def main(argv: Sequence[str] | None = None) -> None:
                     with engine.use(where):
                         if killer:
                             killer.start()
-                        begin = time.perf_counter()
+                        begin, used = time.perf_counter(), cpu_seconds()
                         models[where] = longtail.make(MODELS[name]).fit(X, Y, label_features=data.Z)
                         taken.append(time.perf_counter() - begin)
+                        cpu[where].append(cpu_seconds() - used)
                         if killer:
                             killer.ended.set()
                             killer.join()
                             kills += killer.kills
             local, there = (min(taken[1:]) for taken in seconds.values())
             row = {"local_s": local, "ray_s": there, "ratio": there / local, "same": same(*models.values())}
+            row |= {"local_cpu_s": min(cpu["local"][1:]), "ray_cpu_s": min(cpu["ray"][1:])}
             row |= {"data": given.data, "n_points": len(rows), "kills": kills}
             print(
                 name,

@@ -31,8 +31,9 @@ def test_slopes_are_those_of_the_power() -> None:
 
 
 def test_the_section_marks_goals() -> None:
-    cluster = {"model": "bonsai", "local_s": 2.0, "ray_s": 2.2, "ratio": 1.1, "same": True}
+    cluster = {"model": "bonsai", "local_s": 2.0, "ray_s": 2.2, "local_cpu_s": 4.0, "ray_cpu_s": 5.0, "same": True}
+    cluster |= {"data": "papers", "n_points": 6000}
     known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}}
     page = section.render(known | {"machine": machine.facts(), "versions": machine.versions()})
     assert "| `bonsai(n_trees=1, cost=1.0)` | 1.50 " in page
-    assert "| `bonsai` | 2.0 | 2.2 | 1.10 | yes |" in page
+    assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 4.0 | 5.0 | 1.25 | yes |" in page
