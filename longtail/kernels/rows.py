@@ -16,15 +16,15 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
-SGD, ADAGRAD, ADAM, MOMENTUM = 0, 1, 2, 3
+SGD, ADAGRAD, ADAM, MOMENTUM, ROW_ADAGRAD = 0, 1, 2, 3, 4
 
 
 class RowSteps(NamedTuple):
     """How rows of one table are stepped: the optimiser's kind, its state and its settings."""
 
-    kind: int  # SGD, ADAGRAD, ADAM or MOMENTUM
+    kind: int  # SGD, ADAGRAD, ADAM, MOMENTUM or ROW_ADAGRAD
     m: np.ndarray  # (rows, d) mean of gradients, or (1, d) where the kind has none
-    v: np.ndarray  # (rows, d) mean or sum of squared gradients, or (1, d)
+    v: np.ndarray  # (rows, d) mean or sum of squared gradients, (rows, 1) the sum of their mean over a row, or (1, d)
     age: np.ndarray  # (rows,) how often each row has been stepped
     rate: np.float32  # learning rate
     decay: np.float32  # weight decay, decoupled
@@ -80,6 +80,14 @@ def _step_row(w, g, r, steps):
             m[j] = beta1 * m[j] + (one - beta1) * g[j]
             v[j] = beta2 * v[j] + (one - beta2) * g[j] * g[j]
             w[j] = keep * w[j] - rate * (m[j] * correct1) / (np.sqrt(v[j] * correct2) + eps)
+    elif steps.kind == ROW_ADAGRAD:
+        square = np.float32(0.0)
+        for j in range(d):
+            square += g[j] * g[j]
+        v[0] += square / np.float32(d)
+        length = rate / (np.sqrt(v[0]) + eps)
+        for j in range(d):
+            w[j] = keep * w[j] - length * g[j]
     elif steps.kind == ADAGRAD:
         for j in range(d):
             v[j] += g[j] * g[j]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-OPTIMIZERS = ("sgd", "adagrad", "adam", "momentum")
+OPTIMIZERS = ("sgd", "adagrad", "adam", "momentum", "row_adagrad")
 """Row-sparse optimisers; see :mod:`longtail.neural.optimizers`."""
 
 SCHEDULES = ("constant", "linear", "cosine", "halved")

@@ -14,7 +14,7 @@ from longtail.errors import SettingsError
 from longtail.kernels import pool, rows
 from longtail.neural.choices import OPTIMIZERS
 
-KINDS = dict(zip(OPTIMIZERS, (rows.SGD, rows.ADAGRAD, rows.ADAM, rows.MOMENTUM), strict=True))
+KINDS = dict(zip(OPTIMIZERS, (rows.SGD, rows.ADAGRAD, rows.ADAM, rows.MOMENTUM, rows.ROW_ADAGRAD), strict=True))
 _STATE = ("m", "v", "age")
 
 
@@ -24,8 +24,10 @@ class RowOptimizer:
 
     Parameters
     ----------
-    kind : {"adam", "adagrad", "sgd", "momentum"}
-        "momentum" is SGD with momentum `beta1`.
+    kind : {"adam", "row_adagrad", "adagrad", "sgd", "momentum"}
+        "momentum" is SGD with momentum `beta1`. "row_adagrad" is Adagrad with one sum per row, of the mean squared
+        gradient over its coordinates. The step keeps the direction of the gradient, which the others turn towards its
+        signs as long as a row has been stepped only a few times, and frequent rows settle while rare ones still move.
     shape : (rows, d)
         Of the table.
     decay : float
@@ -51,14 +53,15 @@ class RowOptimizer:
         if self.kind not in KINDS:
             raise SettingsError(f"optimizer is {self.kind!r}; give one of {', '.join(KINDS)}")
         none = (1, self.shape[1])
+        by_row = (self.shape[0], 1) if self.kind == "row_adagrad" else none
         self.m = np.zeros(self.shape if self.kind in ("adam", "momentum") else none, np.float32)
-        self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else none, np.float32)
+        self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else by_row, np.float32)
         self.age = np.zeros(self.shape[0], np.int32)
 
     @staticmethod
     def tables(kind: str) -> int:
         """Return how many arrays of the table's size the state takes."""
-        return {"sgd": 0, "adagrad": 1, "momentum": 1}.get(kind, 2)
+        return {"sgd": 0, "adagrad": 1, "momentum": 1, "row_adagrad": 0}.get(kind, 2)
 
     def _steps(self, rate: float) -> rows.RowSteps:
         """Return what the kernels take, at this learning rate."""
