@@ -20,13 +20,14 @@ class DocumentBlock(NamedTuple):
     tokens: np.ndarray  # (D, d)
     R: np.ndarray  # (d, d)
     gate: np.ndarray  # (d,)
+    least: np.float32  # lower bound of what comes out: 0 for a ReLU, minus infinity for none
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def encode_documents(points, block, first, last, out):
     """Encode points, scaled to length 1, as rows of out (N, d + 1), whose last number is 1 for the biases."""
     ptr, idx, val = points.ptr, points.idx, points.val
-    tokens, R, gate = block.tokens, block.R, block.gate
+    tokens, R, gate, least = block.tokens, block.R, block.gate, block.least
     d = tokens.shape[1]
     v = np.empty(d, np.float32)
     for i in range(first, last):
@@ -50,7 +51,7 @@ def encode_documents(points, block, first, last, out):
                 for j in range(d):
                     row[j] += x * weights[j]
         for j in range(d):
-            row[j] = max(row[j], np.float32(0.0))
+            row[j] = max(row[j], least)
         row[d] = 1.0
 
 

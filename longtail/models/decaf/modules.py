@@ -28,14 +28,14 @@ from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, train
 from longtail.neural.scored_lists import ONE_BY_ONE
-from longtail.sparse import label_counts, ones_like, unit_rows
+from longtail.neural.tables import prior_log_odds
+from longtail.sparse import ones_like, unit_rows
 
 SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 MOST_LISTED = 1000  # labels of a point's shortlist at most
-_SEARCH_RECALL = 0.9  # of the search for the classifiers of highest score
+_SEARCH_RECALL = 0.98  # of the search for the classifiers of highest score
 _SAMPLE = 2000
-_LEAST_PRIOR = -6.0  # log odds that a label's bias starts with at least
 _ABSORBED = 3  # passes over the held-out points in the end
 
 
@@ -60,6 +60,7 @@ class Plan:
     prior: bool = True
     indexed: bool = True  # whether the classifiers get an index, or all of them are looked at
     start_from_text: bool = True
+    centroid_length: float = 0.0
     lite: bool = False
 
 
@@ -285,13 +286,16 @@ class Training:
             Y = merged(Y, cluster_of, stage.targets.n)
             held = None if held is None else (held[0], merged(held[1], cluster_of, stage.targets.n))
         rng = np.random.default_rng([plan.loop.seed, stage.number])
-        network = TextNetwork(self.X.shape[1], stage.targets, stage.settings, self._prior(Y), rng)
+        prior = prior_log_odds(Y) if plan.prior else np.zeros(Y.shape[1], np.float32)
+        network = TextNetwork(self.X.shape[1], stage.targets, stage.settings, prior, rng)
         if self.tokens is not None:
             network.tables["E"][...] = self.tokens
         if stage.before is not None:
             network.adopt(stage.before, blocks=cluster_of is not None)
         if cluster_of is None and plan.start_from_text and network.has_text and network.has_refinement:
             _start_from_text(network)
+        if cluster_of is None and plan.centroid_length and network.has_refinement:
+            self._start_at_centroids(network, Y)
         listed = not plan.shared and cluster_of is None and stage.shortlist is not None
         n_drawn = 0 if listed else plan.n_candidates  # a point learns from no label outside its shortlist
         sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, stage.shortlist, plan.n_hard)
@@ -307,18 +311,21 @@ class Training:
             keep_checkpoint=True,
             checkpoint=None if folder is None else str(Path(folder) / stage.name.replace(" ", "-")),
         )
-        return network, train(learner, len(self.rows), loop, self.identity)
+        history = train(learner, len(self.rows), loop, self.identity)
+        if stage.before is None and self.tokens is None:  # tokens that were never met shall not be noise
+            network.tables["E"][network.optimizers["E"].age == 0] = 0
+        return network, history
 
-    def _prior(self, Y: csr_array) -> np.ndarray:
-        """Biases at the start: the log odds of each target, which then need not be learnt, or zero.
-
-        Not lower than a floor: a rare label with its true log odds would be scored so low that its few points must
-        first make up for it, and the points that it is wrong for teach it nothing.
-        """
-        if not self.plan.prior:
-            return np.zeros(Y.shape[1], np.float32)
-        chance = (label_counts(Y) + 0.5) / (Y.shape[0] + 1.0)
-        return np.maximum(np.log(chance / (1 - chance)), _LEAST_PRIOR)
+    def _start_at_centroids(self, network: TextNetwork, Y: csr_array) -> None:
+        """Start refinement vectors in the direction of the mean of each target's encoded points."""
+        encoder, jobs = network.document_encoder(), network.settings.n_jobs
+        sums = np.zeros_like(network.tables["V"])
+        for start in range(0, len(self.rows), CHUNK):
+            x = encoder(SparseRows.of(self.X[self.rows[start : start + CHUNK]]), jobs)[:, :-1]
+            sums += csr_array(Y[start : start + CHUNK].T) @ x
+        lengths = np.linalg.norm(sums, axis=1, keepdims=True)
+        met = lengths[:, 0] > 0
+        network.tables["V"][met] = sums[met] * (np.float32(self.plan.centroid_length) / lengths[met])
 
 
 def _start_from_text(network: TextNetwork) -> None:

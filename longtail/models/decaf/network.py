@@ -60,6 +60,10 @@ class TextNetworkSettings:
         Divide the blocks' matrices by their spectral norm after each step.
     freeze : bool
         Leave the token table as it is.
+    optimizer : {"adam", "row_adagrad"}
+        Of the token table, the refinement vectors and the biases.
+    relu : bool
+        Whether a ReLU follows the block of documents, as in the paper.
     n_jobs : int, optional
     """
 
@@ -71,6 +75,8 @@ class TextNetworkSettings:
     block_rate: float = 1.0
     spectral: bool = False
     freeze: bool = False
+    optimizer: str = "adam"
+    relu: bool = True
     n_jobs: int | None = None
 
 
@@ -144,7 +150,12 @@ class TextNetwork:
         self.doc, self.label = ResidualBlock(self.tables, "doc"), ResidualBlock(self.tables, "label")
         self.both = CombinationBlock(self.tables, "both")
         self.optimizers = {
-            name: RowOptimizer("adam", (table.shape[0], table.shape[1]), 0.0, settings.n_jobs)
+            name: RowOptimizer(
+                settings.optimizer if name in ("E", "V", "c", "c0") else "adam",
+                (table.shape[0], table.shape[1]),
+                0.0,
+                settings.n_jobs,
+            )
             for name, table in self.tables.items()
             if not (name == "E" and settings.freeze)
         }
@@ -192,7 +203,7 @@ class TextNetwork:
     def document_encoder(self) -> DocumentEncoder:
         """Return what encodes points in prediction, as the network is now."""
         gate_a, gate_b = (1 / (1 + np.exp(-self.tables[f"doc.{part}"])) for part in "ab")
-        return DocumentEncoder(self.tables["E"], self.tables["doc.R"] * gate_a, gate_b[0])
+        return DocumentEncoder(self.tables["E"], self.tables["doc.R"] * gate_a, gate_b[0], self.settings.relu)
 
     def text_encoder(self) -> TextEncoder | None:
         """Return what makes classifiers of label text alone; None where the network has learnt nothing about text."""
@@ -221,7 +232,8 @@ class TextNetwork:
         sums = self.embed(batch)  # (B + texts, d)
 
         x, doc_trace = self.doc.forward(sums[:n], settings.drop, rng)  # (B, d)
-        np.maximum(x, 0, out=x)
+        if settings.relu:
+            np.maximum(x, 0, out=x)
         mask = dropout_mask(x.shape, settings.drop, rng)
         if mask is not None:
             x *= mask
@@ -250,7 +262,8 @@ class TextNetwork:
         d_c = scores.sum(axis=0)[:, None]
         if mask is not None:
             d_x *= mask
-        d_x *= x > 0
+        if settings.relu:
+            d_x *= x > 0
         up = np.empty_like(sums)
         up[:n] = self.doc.backward(d_x, doc_trace, learn)
         d_z2: np.ndarray | None = d_w

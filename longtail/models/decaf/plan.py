@@ -49,6 +49,8 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         settings.token_length,
         settings.block_rate,
         settings.spectral,
+        optimizer=settings.optimizer,
+        relu=settings.relu,
         n_jobs=settings.n_jobs,
     )
     return Plan(
@@ -67,5 +69,6 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         prior=settings.prior,
         indexed=not listed_elsewhere,
         start_from_text=settings.init == "text",
+        centroid_length=settings.centroid_length,
         lite=settings.lite,
     )

@@ -7,7 +7,9 @@ label's alone, so that labels which share words learn from each other and a rare
 Choices made here. The paper trains in four modules (:mod:`longtail.models.decaf.modules`) on a GPU; ``preset="paper"``
 does so. ``preset="fast"`` is made for a few cores: the same network, trained by Module IV alone, against candidates
 that a batch shares, in one matrix product; negatives are weighted by one over their probability of being drawn, to a
-power (`correction`). Labels are then searched by their classifiers directly. In the end the held-out points are learnt
+power (`correction`). Labels are then searched by their classifiers directly. Refinement vectors start at the mean of
+their label's points, no ReLU follows the block of documents, and the tables are stepped by Adagrad with one sum per
+row: ``benchmarks/recipes`` has what each of these choices adds. In the end the held-out points are learnt
 from too, in a few steps.
 """
 
@@ -79,7 +81,7 @@ class DECAF(EpochRanker):
     batch_size : int, optional
         Points per step; in the fast preset about a hundredth of the points, from 32 to 512.
     learning_rate : float, optional
-        Learning rate of Adam at its highest.
+        Learning rate at its highest: of Adagrad in the fast preset, of Adam in the paper's.
     validation_fraction : float, optional
         Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
         part.
@@ -95,8 +97,10 @@ class DECAF(EpochRanker):
         its text alone in a batch), ``input_dropout``, ``prior`` (start biases at the log odds of each label),
         ``spectral`` (divide the blocks by their spectral norm), ``token_length`` (at the start),
         ``token_vectors`` (a .npy file of one vector per feature to start from; with ``surrogate_epochs=0`` in the place
-        of Module I: DECAF-FFT), ``block_rate``
-        (learning rate of the blocks relative to the tables), ``surrogate_epochs`` (of Module I; 0 leaves it out),
+        of Module I: DECAF-FFT), ``centroid_length`` (length of refinement vectors that start at the mean of their
+        label's points; 0 for the start that ``init`` names), ``block_rate`` (learning rate of the blocks relative to
+        the tables), ``optimizer`` ("adam", "row_adagrad": of all tables but the blocks), ``relu`` (after the block of
+        documents), ``surrogate_epochs`` (of Module I; 0 leaves it out),
         ``schedule``, ``patience``.
     n_jobs : int, optional
         Number of threads; all cores by default.

@@ -22,10 +22,10 @@ from longtail.neural.quantized import packed, packed_rules, unpacked
 from longtail.neural.scored_lists import KnownLabels, score_listed, search_labels
 from longtail.params import Integer, optional
 from longtail.sparse import Arrays, frozen, with_prefix, without_prefix
-from longtail.store.facts import ListOf, Record
+from longtail.store.facts import YES_NO, ListOf, Record
 from longtail.store.invariants import REMEDY, Rules, floats, indices
 
-FACTS = {"networks": ListOf(Record({"beam": Integer(0), "index": optional(Record())}), 1, 1000)}
+FACTS = {"networks": ListOf(Record({"beam": Integer(0), "relu": YES_NO, "index": optional(Record())}), 1, 1000)}
 """What the facts of a stored :class:`DecafScorer` must be."""
 Encoded = tuple[np.ndarray, np.ndarray]
 
@@ -37,6 +37,7 @@ class DocumentEncoder:
     tokens: np.ndarray  # (D, d)
     R: np.ndarray  # (d, d)
     gate: np.ndarray  # (d,)
+    relu: bool = True  # whether a ReLU follows the block
 
     def __post_init__(self) -> None:
         self.tokens, self.R, self.gate = frozen(self.tokens), frozen(self.R), frozen(self.gate)
@@ -44,7 +45,7 @@ class DocumentEncoder:
     def __call__(self, points: SparseRows, n_jobs: int | None) -> np.ndarray:
         """Return points as (N, d + 1); the last number is 1, for the biases."""
         out = np.empty((len(points.ptr) - 1, self.tokens.shape[1] + 1), np.float32)
-        block = DocumentBlock(self.tokens, self.R, self.gate)
+        block = DocumentBlock(self.tokens, self.R, self.gate, np.float32(0 if self.relu else -np.inf))
         spread(lambda rows: kernels.encode_documents(points, block, *rows, out), len(out), n_jobs)
         return out
 
@@ -168,7 +169,7 @@ class TrainedNetwork:
             arrays |= with_prefix("text.", vars(self.text))
         if self.clusters is not None and self.cluster_of is not None:
             arrays |= {"clusters": self.clusters, "cluster_of": self.cluster_of}
-        facts: dict[str, Any] = {"beam": self.beam, "index": None}
+        facts: dict[str, Any] = {"beam": self.beam, "relu": self.encoder.relu, "index": None}
         if self.index is not None:
             facts["index"], held = self.index.to_arrays()
             held.pop("vectors", None)  # they are the classifiers, kept above
@@ -200,7 +201,9 @@ class TrainedNetwork:
         """Build what :meth:`state` took apart."""
         labels = unpacked("labels", arrays)
         encoder, guide = (
-            DocumentEncoder(unpacked(f"{name}.tokens", arrays), arrays[f"{name}.R"], arrays[f"{name}.gate"])
+            DocumentEncoder(
+                unpacked(f"{name}.tokens", arrays), arrays[f"{name}.R"], arrays[f"{name}.gate"], facts["relu"]
+            )
             if f"{name}.R" in arrays
             else None
             for name in ("encoder", "guide")
