@@ -17,6 +17,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "peers": [[]],
     "blend": [[]],
     "decaf": [[]],
+    "recipes": [[]],
     "embeddings": [["accuracy"], ["ablation"], ["throughput"]],
     "index": [[]],
     "dxml": [[]],

@@ -16,6 +16,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "peers": "benchmarks.peers.section",
     "blend": "benchmarks.blend.section",
     "decaf": "benchmarks.decaf.section",
+    "recipes": "benchmarks.recipes.section",
     "embeddings": "benchmarks.embeddings.section",
     "index": "benchmarks.index.section",
     "dxml": "benchmarks.dxml.section",
