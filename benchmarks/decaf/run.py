@@ -41,7 +41,7 @@ _MODULES: dict[str, Any] = {"shortlist": "clusters", "dim": 128, "n_candidates":
 def _modules(advanced: dict[str, Any] | None = None, **settings: Any) -> Variant:
     """Return the paper's four modules with the steps of the fast preset: two minutes per run, not an hour."""
     parameters = [f"{name}={value}" for name, value in (_MODULES | settings).items()]
-    recipe = {"surrogate_epochs": 3} | (advanced or {})
+    recipe = {"surrogate_epochs": 3, "centroid_length": 0.0} | (advanced or {})
     return Variant(f"decaf({', '.join(parameters)}, advanced={recipe})")
 
 
