@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import http.client
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -189,7 +190,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     assert data.test is not None
     texts = [text for text in data.test.texts or [] if text.strip()]
     for name in given.parts.split(","):
-        row = PARTS[name](given.model, texts, given.seconds or _SECONDS.get(name, 0))
+        load = os.getloadavg()[0]
+        row = {"load_before": load} | PARTS[name](given.model, texts, given.seconds or _SECONDS.get(name, 0))
         print(name, row, flush=True)
         results.add("service", name, row, "blend")
     render.render()
