@@ -414,7 +414,8 @@ class Blend(Ranker):
         """Members that take further points as they are."""
         from longtail.models.knn import KNN
 
-        return [member for member in getattr(self, "members_", self.members or ()) if isinstance(member, KNN)]
+        members = getattr(self, "members_", self.members)
+        return [member for member in members if isinstance(member, KNN)] if isinstance(members, list | tuple) else []
 
     # Prediction --------------------------------------------------------------------------------------------------
 
