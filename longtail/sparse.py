@@ -121,6 +121,11 @@ def canonical(X: csr_array) -> csr_array:
     return X
 
 
+def without_zeros(X: csr_array) -> csr_array:
+    """Return a matrix that stores no zeros, which would count as features of a point; the matrix itself if so."""
+    return X if np.count_nonzero(X.data) == X.nnz else select_entries(X, X.data != 0)
+
+
 # Arrays that kernels take ----------------------------------------------------------------------------------------
 
 

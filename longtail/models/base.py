@@ -11,8 +11,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -30,6 +28,7 @@ from longtail.models.checks import (
     check_k,
     check_labels,
     check_point,
+    compiled_form,
     feature_names,
 )
 from longtail.models.stored_ranker import StoredRanker
@@ -57,7 +56,7 @@ class Ranker(StoredRanker):
     threshold_: float | None = None  # with the best micro-F1 on held-out points, where a ranker has chosen one
     _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."
     _steps: Steps = NO_STEPS  # where a fit keeps its finished steps
-    _checked: tuple[Any, ...]  # the parameters as they were when they were last compared with their constraints
+    _checked: bool = False  # whether the parameters, as they are now, were compared with their constraints
 
     def fit(self, X: Any, Y: Any, *, label_features: Any = None, validation: Any = None) -> Self:
         """Learn from points and their labels.
@@ -378,21 +377,22 @@ class Ranker(StoredRanker):
         self._check_params_if_changed(always=True)
 
     def _check_params_if_changed(self, always: bool = False) -> None:
-        """Compare parameters with their constraints, unless they are those of the last time."""
-        now = _parameter_values(type(self))(self.__dict__)  # type: ignore[arg-type]
-        try:
-            changed = always or now != self._checked
-        except (AttributeError, ValueError):  # loaded, or set to an array, which has no truth value
-            changed = True
-        if changed:
+        """Compare parameters with their constraints, unless none was set since the last time."""
+        if always or not self._checked:
             self.check_params()
-            self._checked = now
+            self._checked = True
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; a parameter is compared with its constraint when it is used next."""
+        object.__setattr__(self, name, value)
+        if name[-1] != "_" and name[0] != "_":
+            self._checked = False
 
     def _check_X(self, X: Any) -> csr_array:
         """Return points to predict or to learn on as a matrix in the feature space of the training points."""
         ranker = type(self).__name__
         check_feature_names(X, getattr(self, "feature_names_in_", None), ranker)
-        return check_features(X, self.n_features_in_, ranker=ranker)
+        return compiled_form(check_features(X, self.n_features_in_, ranker=ranker))
 
     @staticmethod
     def _check_label_features(label_features: Any, X: csr_array, Y: csr_array) -> csr_array:
@@ -423,12 +423,3 @@ def _predict_block(rows: slice, ranker: Ranker, X: csr_array, k: int) -> csr_arr
 def data_bytes(*matrices: csr_array | None) -> float:
     """Return the bytes of sparse matrices."""
     return float(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices if m is not None))
-
-
-@cache
-def _parameter_values(cls: Any) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
-    """Return a function that takes the values of all parameters from an object's ``__dict__``, in 0.3 µs."""
-    names = list(cls._defaults())
-    if len(names) > 1:
-        return itemgetter(*names)
-    return lambda attributes: tuple(attributes[name] for name in names)

@@ -14,8 +14,9 @@ from scipy.sparse import csr_array, issparse
 
 from longtail.errors import DataError, SettingsError
 from longtail.kernels import check
-from longtail.sparse import canonical, ones_like, with_short_indices
+from longtail.sparse import canonical, ones_like, with_short_indices, without_zeros
 
+_INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _VOCABULARY = "Use the vectoriser (or feature order) of the training data"
 _LABEL_LISTS = (
     "Give a matrix with one row per point and one column per label. For lists of labels use longtail.Tagger, or "
@@ -39,10 +40,9 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
     if X.dtype != np.float32:
         if X.dtype.kind not in "biuf":
             raise DataError(f"{name} holds {X.dtype}, not numbers", remedy="Give a matrix of real numbers")
-        X = X.astype(np.float32)
-    X = canonical(X)
-    if X.indices.dtype != np.int32:
-        X = with_short_indices(X)
+        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+            X = X.astype(np.float32)
+    X = with_short_indices(canonical(X))
     if n_features is not None and X.shape[1] != n_features:
         raise DataError(
             f"{name} has {X.shape[1]} features, but {ranker} is expecting {n_features} features as input",
@@ -51,7 +51,20 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
     if not np.isfinite(X.data).all():
         bad = int(np.flatnonzero(~np.isfinite(X.data))[0])
         raise DataError(f"{name} holds NaN or infinity", row=_row_of(X.indptr, bad), remedy="Remove or replace it")
-    return X
+    return without_zeros(X)
+
+
+def compiled_form(X: csr_array) -> csr_array:
+    """Return a matrix of writable arrays, for which kernels are compiled; read-only ones would take seconds once more.
+
+    Points to predict are copied for that, as they are small beside the time of their prediction.
+    """
+    arrays = X.data, X.indices, X.indptr
+    if all(array.flags.carray for array in arrays):
+        return X
+    out = csr_array(X.shape, dtype=np.float32)
+    out.data, out.indices, out.indptr = map(_plain, arrays)
+    return out
 
 
 def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str = "Ranker") -> csr_array:
@@ -85,10 +98,7 @@ def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str
         raise DataError(f"Y has {Y.shape[1]} labels, but {n_labels} were expected", remedy="Use one label space")
     if not np.isfinite(Y.data).all():
         raise DataError("Y holds NaN or infinity", remedy="Give 1 for a correct label and nothing elsewhere")
-    Y = canonical(Y)
-    if not Y.data.all():
-        Y = Y.copy()
-        Y.eliminate_zeros()
+    Y = without_zeros(canonical(Y))
     if Y.nnz == 0:
         raise DataError("Y names no label at all", remedy="Give at least one point with a label")
     return ones_like(with_short_indices(Y))
@@ -99,28 +109,30 @@ def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray,
 
     Duplicates are summed, as they are in a matrix.
     """
-    if getattr(indices, "dtype", None) != np.int32:
-        indices = _whole_numbers(indices)
-    indices = np.ascontiguousarray(indices)
-    try:
-        values = np.ascontiguousarray(values, np.float32)
-    except (ValueError, TypeError) as error:
-        raise DataError(f"values are not numbers ({error})", remedy="Give the value of each feature") from None
-    if indices.ndim != 1 or indices.shape != values.shape:
-        raise DataError(
-            f"indices has the shape {indices.shape} and values {values.shape}",
-            remedy="Give two vectors of the same length",
+    try:  # of one microsecond in all, as a label tree ranks a point in 30
+        fits = (
+            indices.dtype is _INT32
+            and values.dtype is _FLOAT32
+            and indices.ndim == 1
+            and indices.shape == values.shape
+            and indices.flags.carray
+            and values.flags.carray
         )
+    except AttributeError:
+        fits = False
+    if not fits:
+        indices, values = _point_arrays(indices, values)
     state = check.point_state(indices, values, n_features)
+    if state == check.FINE:
+        return indices, values
     if state == check.IMPOSSIBLE:
         raise DataError(
             f"The point has a feature outside 0..{n_features - 1} or a value that is NaN or infinite",
             remedy=_VOCABULARY,
         )
-    if state == check.UNORDERED:
-        point = canonical(csr_array((values, indices, np.array([0, len(indices)])), shape=(1, n_features)))
-        indices, values = point.indices.astype(np.int32, copy=False), point.data
-    return indices.astype(np.int32, copy=False), values
+    row = csr_array((values, indices, np.array([0, len(indices)])), shape=(1, n_features))
+    point = with_short_indices(without_zeros(canonical(row)))
+    return point.indices, point.data
 
 
 def check_k(k: Any) -> int:
@@ -253,13 +265,48 @@ def _from_dense(matrix: Any, name: str) -> csr_array:
         raise DataError(f"{name} holds {array.dtype}, not numbers", remedy=remedy if name == "Y" else text)
     if array.dtype.kind == "c":
         raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
-    return csr_array(array)
+    return csr_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+
+
+def _point_arrays(indices: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return features and values of any integer and real type as two vectors of the same length."""
+    indices, values = _whole_numbers(indices), _real_numbers(values)
+    if indices.ndim != 1 or indices.shape != values.shape:
+        raise DataError(
+            f"indices has the shape {indices.shape} and values {values.shape}",
+            remedy="Give two vectors of the same length",
+        )
+    if indices.dtype != np.int32:  # one that wraps around in 32 bits must not become another feature
+        inside = indices == indices.astype(np.int32)
+        indices = np.where(inside, indices, -1).astype(np.int32)
+    return _plain(indices), _plain(values)
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Return an array that lies in one piece and can be written to; a copy if this one does not."""
+    return np.require(array, requirements=["C", "A", "W"])
+
+
+def _array(values: Any) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:  # lists of different lengths
+        return np.empty(0, object)
+
+
+def _real_numbers(values: Any) -> np.ndarray:
+    """Return values of any real type as float32; those beyond its range become infinite."""
+    array = _array(values)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"values are {array.dtype}, not real numbers", remedy="Give the value of each feature")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def _whole_numbers(indices: Any) -> np.ndarray:
     """Return feature numbers of any integer type as an array; a fraction is an error and not rounded."""
-    array = np.asarray(indices)
-    if array.size == 0:
+    array = _array(indices)
+    if array.size == 0 and array.dtype != object:
         return array.astype(np.int32)
     if array.dtype.kind not in "iu":
         raise DataError(f"indices are {array.dtype}, not whole numbers", remedy="Give the numbers of the features")

@@ -1,4 +1,4 @@
-"""Damaged data files, and matrices whose arrays contradict each other."""
+"""Damaged data files."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 import longtail
 from longtail.data import synthetic
-from longtail.errors import LongtailError
-from tests.fuzz.models import data
 
 FORMATS = ("sparse", "npz", "json", "csv", "svmlight", "gz", "xz", "zst")
 _BITS = [b"", b"\n", b":", b",", b" ", b"-1", b"1e99", b"nan", b"99999999999", b"\0", b"\xff", b'"', b"{", b"]", b"|"]
@@ -62,32 +59,3 @@ def use_files(folder: Path) -> None:
     """Read what is there."""
     found: Any = longtail.read(next(iter(sorted(folder.iterdir()))))
     found.validate(require_labels=False)
-
-
-def use_matrix(folder: Path, rng: np.random.Generator) -> str:
-    """Give a model a matrix whose arrays were changed, to predict and to fit."""
-    drawn = data()
-    given: dict[str, csr_array] = {"X": drawn.X[:5].copy(), "Y": drawn.Y[:5].copy(), "Z": drawn.Z.copy()}
-    name = str(rng.choice(list(given)))
-    A, part = given[name], str(rng.choice(["indptr", "indices", "data"]))
-    array = getattr(A, part).copy()
-    how = rng.integers(4)
-    if how == 0 and len(array):
-        array[rng.integers(len(array))] = rng.choice([-1, 0, 1, 40, 41, 2**31 - 1, -(2**31)])
-    elif how == 1:
-        array = array[: max(0, len(array) - int(rng.integers(1, 4)))]
-    elif how == 2:
-        array = array[::-1].copy()
-    else:
-        array = array.astype(str(rng.choice(["int64", "float64", "float32", "uint64", "int8", "bool"])))
-    setattr(A, part, array)
-    model: Any = longtail.load(folder)
-    calls = [lambda: longtail.make("knn").fit(given["X"], given["Y"], label_features=given["Z"])]
-    if name == "X":
-        calls.append(lambda: model.predict(A, 5))
-    for call in calls:
-        try:
-            call()
-        except LongtailError:
-            continue
-    return f"{name}.{part} {how}"

@@ -7,8 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import longtail
+from tests.fuzz.matrices import MALFORMED, ODD, Case, train_with
+from tests.fuzz.models import data
 from tests.fuzz.run import fuzz, try_one
 
 _SLICE = ("popular", "knn", "bonsai", "fastxml", "pfastrexml", "tagger", "blend")  # quick to train and to load
@@ -28,6 +32,27 @@ def test_damaged_model_folders_are_refused_or_answer(folder: Path) -> None:
         until = time.monotonic() + (end - time.monotonic()) / (len(_SLICE) - number)
         _, findings = fuzz(kind, list(range(60)), folder, until)
         assert not findings, "\n".join(findings)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked and limited")
+@pytest.mark.parametrize("kind", ["popular", "knn", "textmatch", "dismec", "fastxml", "blend"])
+def test_odd_matrices_are_understood_and_malformed_ones_refused(folder: Path, kind: str) -> None:
+    counts, findings = fuzz(f"matrix-{kind}", list(range(60)), folder, time.monotonic() + 60)
+    assert not findings, "\n".join(findings)
+    assert counts["answered"]
+
+
+@pytest.mark.parametrize("how", [*ODD, *MALFORMED])
+def test_every_way_to_spoil_a_matrix(how: str) -> None:
+    """Each kind of case once, for points, labels and label text, without a process of its own."""
+    given, rng = data(), np.random.default_rng(0)
+    X, Y, Z = given.X[:6], given.Y[:6], given.Z
+    model = longtail.make("knn").fit(given.X, given.Y)
+    for name, matrix in {"X": X, "Y": Y, "Z": Z}.items():
+        table = ODD if how in ODD else MALFORMED
+        case = Case(table[how](matrix, rng), matrix.toarray() if how in ODD else None, how)
+        train_with(model, case, X, Y, Z, name)
+    assert (model.predict(X, 3) != longtail.make("knn").fit(given.X, given.Y).predict(X, 3)).nnz == 0
 
 
 @pytest.mark.parametrize(("kind", "seed"), CORPUS)
