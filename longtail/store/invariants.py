@@ -24,9 +24,11 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ModelError
+from longtail.kernels import pool
 
 Sizes = dict[str, int]
 _BLOCK = 1 << 16  # values looked at together: few enough to stay in the cache
+_ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
 _LARGEST = 1e18  # beyond what training can give a weight
 _POINTERS, _INDICES = "i4 i8", "i4"
@@ -193,8 +195,11 @@ def check_arrays(
         problem = _form_problem(rule, arrays[name], known)
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
-    for name, rule in rules.arrays.items():
-        problem = _value_problem(rule, arrays[name], known)
+    large = sum(array.nbytes for array in arrays.values()) > _ON_ONE_THREAD
+    problems = pool.run(
+        lambda name: _value_problem(rules.arrays[name], arrays[name], known), rules.arrays, None if large else 1
+    )
+    for name, problem in zip(rules.arrays, problems, strict=True):
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
     for relation in rules.relations:
@@ -252,7 +257,7 @@ def _times(shape: tuple[Any, ...]) -> str:
 
 def _value_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
     """Look at all values, a block at a time."""
-    flat = array.reshape(-1)
+    flat = np.asarray(array).reshape(-1)  # of no subclass, which would slow down each of the steps below
     below = None if rule.below is None else size_of(rule.below, known)
     if array.dtype.kind == "b" and len(flat) and flat.view(np.uint8).max() > 1:
         return "holds bytes that are neither 0 nor 1"
@@ -265,7 +270,7 @@ def _value_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
         return None
     for start in range(0, len(flat), _BLOCK):
         block = flat[start : start + _BLOCK]
-        if rule.into is not None and (np.diff(flat[start : start + _BLOCK + 1]) < 0).any():
+        if rule.into is not None and (flat[start + 1 : start + _BLOCK + 1] < block[: len(flat) - start - 1]).any():
             return "descends"
         if bounded:
             low, high = block.min(), block.max()
