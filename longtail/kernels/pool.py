@@ -11,12 +11,15 @@ tasks may use the pool themselves without a deadlock. A forked process starts a 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +29,10 @@ from longtail.errors import SettingsError
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
+_QUOTAS = (
+    ("/sys/fs/cgroup/cpu.max", ""),
+    ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+)
 _FEW_ROWS = 64  # rows that one thread is done with before others have begun
 _executor: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
@@ -35,6 +42,7 @@ _most_cores: int | None = None
 def available_cores() -> int:
     """Cores that this process may use."""
     machine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    machine = min(machine, _quota())
     return machine if _most_cores is None else min(machine, _most_cores)
 
 
@@ -53,6 +61,20 @@ def limited_cores(n: int) -> Iterator[None]:
         yield
     finally:
         _most_cores = before
+
+
+@cache
+def _quota() -> int:
+    """Return the cores that control groups allow, as in a container with ``--cpus 2``; very many without a limit."""
+    for quota, period in _QUOTAS:
+        try:
+            words = " ".join(Path(name).read_text() for name in (quota, period) if name).split()
+            allowed, each = int(words[0]), int(words[1])
+        except (OSError, ValueError, IndexError):  # no such group, or "max"
+            continue
+        if allowed > 0 and each > 0:
+            return max(1, math.ceil(allowed / each))
+    return 1 << 20
 
 
 def cores(n_jobs: int | None) -> int:
