@@ -15,7 +15,7 @@ PINS    := pyproject.toml constraints.txt
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib > /dev/null 2>&1 || true
 PIP     := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check -c constraints.txt
 
-.PHONY: help install demo test fuzz lint format docs bench micro quick wheel clean
+.PHONY: help install demo test bounds fuzz lint format docs bench micro quick wheel clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: $(TOOLS)  ## Run all tests
 
 quick: $(TOOLS)  ## Run the tests that take no more than two minutes together
 	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not slow"
+
+bounds: $(TOOLS)  ## Run the tests of kernels with every index compared with the bounds of its array (minutes)
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist worksteal tests/kernels
 
 fuzz: $(TOOLS)  ## Mutate model folders, load and use them; a crash, hang or foreign exception is a finding (minutes)
 	@$(BIN)/python -m tests.fuzz.run --count 2000

@@ -30,6 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 
 from longtail.kernels.cpu_level import compiles_for_level, level_target
@@ -37,6 +38,7 @@ from longtail.kernels.cpu_level import compiles_for_level, level_target
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
 _SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
+_CHECKED = "bounds-checked"  # kernels compiled under NUMBA_BOUNDSCHECK=1, which must not be mistaken for the others
 _IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
 _LONG = 1.0  # seconds of compilation after which a remark says what is going on
 
@@ -52,7 +54,7 @@ def cache_folders() -> tuple[Path, ...]:
     folders = [*(folder / shared for folder in given), _PACKAGE / "__pycache__"]
     with suppress(RuntimeError):  # no home directory
         folders.append(_user_cache() / "longtail" / shared)
-    return tuple(folders)
+    return tuple(folder / _CHECKED for folder in folders) if config.BOUNDSCHECK else tuple(folders)
 
 
 @cache
@@ -73,7 +75,8 @@ def readable_folders() -> tuple[Path, ...]:
     chosen = writable_folder()
     if chosen is not None and compiles_for_level():
         return (chosen,)
-    others = [folder for folder in (*cache_folders(), _SHIPPED) if folder != chosen and folder.is_dir()]
+    shipped = () if config.BOUNDSCHECK else (_SHIPPED,)
+    others = [folder for folder in (*cache_folders(), *shipped) if folder != chosen and folder.is_dir()]
     return tuple(others) if chosen is None else (chosen, *others)
 
 
