@@ -18,7 +18,7 @@ from longtail import Tagger, registry
 from longtail.data import TextVectorizer
 from longtail.errors import DataError, LongtailError, SettingsError
 from longtail.models.popular import Popular
-from longtail.params import Boolean, Constraint, Integer, Number, OneOf, Optional, Params
+from longtail.params import Boolean, Constraint, Integer, Number, OneOf, Optional, Params, PathName
 from tests.fuzz.models import KINDS
 
 VALUES: dict[str, Any] = {
@@ -44,6 +44,7 @@ _PLAIN = {
     "float": {"1.5", "2147483648", "huge"},
     "bool": {"true"},
     "str": set(),
+    "Path": {"x"},
     "dict[str, Any]": {"{}"},
     "Sequence[Any]": set(),
 }
@@ -130,7 +131,7 @@ def kinds_of(constraint: Constraint) -> str:
     """Return a constraint of an advanced parameter as an annotation."""
     if isinstance(constraint, Optional):
         return f"{kinds_of(constraint.inner)} | None"
-    return {Integer: "int", Number: "float", Boolean: "bool", OneOf: "str"}[type(constraint)]
+    return {Integer: "int", Number: "float", Boolean: "bool", OneOf: "str", PathName: "Path"}[type(constraint)]
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if hasattr(registry.model_class(name), "_advanced")])
