@@ -103,9 +103,9 @@ class CandidatePredictor:
         """Return the candidates of points with what members say of them, and how each scorer encodes the points.
 
         `n_own` is the number of labels that each scorer lists. In prediction scorers list labels only where there are
-        no listers: beside label trees, neighbours and label text, the labels that a network alone finds changed no
-        metric on held-out points, and cost a quarter of a point's time. A combiner that is trained without them is
-        worse, though: P@1 was 0.4 lower, and labels without training points were ranked too high.
+        no listers: beside label trees, neighbours and label text, the labels that a network alone finds changed metrics
+        of held-out points of Debian packages by 0.17 at most, and cost a quarter of a point's time. A combiner that is
+        trained without them is worse, though: P@1 was 0.4 lower, and labels without training points ranked too high.
         """
         n = len(points.ptr) - 1
         encoded = [scorer.encode(points, n_jobs) for scorer in self.scorers]
