@@ -24,6 +24,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "service": "benchmarks.service.section",
     "texts": "benchmarks.texts.section",
     "scale": "benchmarks.scale.section",
+    "papers": "benchmarks.papers.section",
 }
 _HEAD = """# Results
 
