@@ -42,11 +42,12 @@ def test_encode() -> None:
     dense[2] = 0
     ptr = np.concatenate([[0], np.cumsum((dense > 0).sum(axis=1))]).astype(np.int32)
     idx = np.nonzero(dense)[1].astype(np.int32)
-    out = np.empty((N, DIM + 1), np.float32)
-    decaf.encode_documents(SparseRows(ptr, idx, dense[dense > 0]), decaf.DocumentBlock(tokens, R, gate), 0, N, out)
+    points, out = SparseRows(ptr, idx, dense[dense > 0]), np.empty((N, DIM + 1), np.float32)
     v = dense / np.maximum(np.linalg.norm(dense, axis=1, keepdims=True), 1e-12) @ tokens
-    expected = np.maximum(np.maximum(v, 0) @ R + gate * v, 0)
-    np.testing.assert_allclose(out, np.column_stack([expected, np.ones(N)]), atol=1e-5)
+    for least in (np.float32(0), np.float32(-np.inf)):
+        decaf.encode_documents(points, decaf.DocumentBlock(tokens, R, gate, least), 0, N, out)
+        expected = np.maximum(np.maximum(v, 0) @ R + gate * v, least)
+        np.testing.assert_allclose(out, np.column_stack([expected, np.ones(N)]), atol=1e-5)
 
 
 def two_views(rng: np.random.Generator) -> tuple[list[list[np.ndarray]], np.ndarray, np.ndarray]:
