@@ -22,6 +22,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "index": [[]],
     "dxml": [[]],
     "tail": [[]],
+    "calibration": [[]],
     "service": [[]],
     "texts": [[]],
     "scale": [[]],

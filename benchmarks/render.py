@@ -21,6 +21,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "index": "benchmarks.index.section",
     "dxml": "benchmarks.dxml.section",
     "tail": "benchmarks.tail.section",
+    "calibration": "benchmarks.calibration.section",
     "service": "benchmarks.service.section",
     "texts": "benchmarks.texts.section",
     "scale": "benchmarks.scale.section",

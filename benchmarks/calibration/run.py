@@ -1,0 +1,87 @@
+"""Measure calibration and automatic thresholds on test points.
+
+    python -m benchmarks.calibration.run [--data tate,eurlex57k] [--models knn,bonsai] [--points N] [--data-root FOLDER]
+
+`blend` is measured as it is, every other model as ``calibrated(MODEL)``, beside the scores of its base. ``--points``
+draws so many training points, for a quick look. A run replaces the figures of its own rows in
+``results/calibration.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import render, results
+from benchmarks.paths import DATA_ROOT
+from longtail import make
+from longtail.data import Dataset, read
+from longtail.metrics import calibration_error, evaluate, mark_rare_labels
+from longtail.metrics.thresholds import MOST_DECIDED, ScoredPairs, choose_thresholds
+from longtail.sparse import label_counts, take_labels
+
+DATA = ("debian-packages", "tate", "eurlex57k")
+MODELS = (
+    *("bonsai", "parabel", "dismec", "fastxml", "pfastrexml", "knn", "textmatch", "glas", "mnn", "dxml", "decaf"),
+    *("ranknet(bonsai)", "taug(bonsai)", "labeltext(bonsai)", "blend"),
+)
+
+
+def measure(model: str, data: Dataset) -> dict[str, Any]:
+    """Fit one model and measure its probabilities and decisions on the test part."""
+    assert data.test is not None
+    X, Y, counts = data.test.X, data.test.Y, label_counts(data.Y)
+    ranker: Any = make(model if model == "blend" else f"calibrated({model})", defaults={"random_state": 0})
+    start = time.perf_counter()
+    ranker.fit(data.X, data.Y, label_features=data.Z)
+    row: dict[str, Any] = {"train_seconds": time.perf_counter() - start, "train_points": data.n_points}
+    scores, rare = ranker.predict(X, MOST_DECIDED), mark_rare_labels(counts)
+    before = scores if model == "blend" else ranker.base_.predict(X, MOST_DECIDED)
+    same = np.array_equal(before.indices, scores.indices)
+    row |= {"P@1": evaluate(Y, scores, ks=(1,))["P@1"], "same_ranking": same}
+    row |= {"ECE@1 before": calibration_error(Y, before), "ECE@1": calibration_error(Y, scores)}
+    row |= {"ECE@1 rare": calibration_error(Y, scores, labels=rare), "ECE@5": calibration_error(Y, scores, 5)}
+    pairs = ScoredPairs.of(Y, scores)
+    row["threshold"] = ranker.threshold_
+    row["micro-F1 auto"] = pairs.f1(pairs.scores >= ranker.threshold_, "micro")
+    row["micro-F1 best"] = choose_thresholds(Y, scores).f1
+    return row
+
+
+def some_points(data: Dataset, n_points: int) -> Dataset:
+    """Draw training points, and keep the labels that they have, in the test part too."""
+    assert data.test is not None
+    part = data.subset(np.sort(np.random.default_rng(0).permutation(data.n_points)[:n_points]))
+    labels = np.flatnonzero(label_counts(part.Y))
+    Z = None if data.Z is None else data.Z[labels]
+    test = Dataset(data.test.X, take_labels(data.test.Y, labels), name=data.name)
+    return Dataset(part.X, take_labels(part.Y, labels), Z, test=test, name=data.name)
+
+
+def main() -> None:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", default=",".join(DATA))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--points", type=int)
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    options = parser.parse_args()
+    for name in options.data.split(","):
+        data = read(options.data_root / name)
+        if options.points is not None and options.points < data.n_points:
+            data = some_points(data, options.points)
+        for model in options.models.split(","):
+            row = measure(model, data) | {"data": name}
+            key = f"{name} {model}" if options.points is None else f"{name} {model} {options.points}"
+            results.add("calibration", key, row, model)
+            shown = " ".join(f"{key} {row[key]:.2f}" for key in ("P@1", "ECE@1 before", "ECE@1", "ECE@1 rare"))
+            print(f"{name} {model}: {shown}", flush=True)
+    render.render()
+
+
+if __name__ == "__main__":
+    main()
