@@ -99,11 +99,14 @@ class Calibrated(Wrapper):
     def _learn(self, X: csr_array, Y: csr_array, counts: np.ndarray, n_points: int) -> None:
         """Learn probabilities and the threshold from points that the base has not seen.
 
-        A point whose labels are all new to the base is left out. It makes every score look too high, and after the base
-        is fitted to all points there are no such labels: on Debian packages ECE@1 was 3.6 with them and 1.6 without.
+        Labels that are new to the base are left out, and so are points with no other label. They are labels at all only
+        because these points have them: after the base is fitted to all points there are none. With them, ECE@1 on
+        Debian packages was 3.6 instead of 1.6.
         """
-        rows, frequency = labelled_rows(select_labels(Y, counts > 0)), LabelFrequency.of(counts, n_points)
-        raw = self.base_.predict(X[rows], MOST_DECIDED)
+        known = counts > 0
+        Y, frequency = select_labels(Y, known), LabelFrequency.of(counts, n_points)
+        rows = labelled_rows(Y)
+        raw = select_labels(self.base_.predict(X[rows], MOST_DECIDED), known)
         if not raw.nnz:
             return
         self.calibration_, self.method_ = Calibration.fit(raw, Y[rows], frequency, self.method)
