@@ -11,6 +11,7 @@ import importlib
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -156,13 +157,15 @@ def snowball(language: str) -> Callable[[str], str]:
         ) from None
     if language not in snowballstemmer.algorithms():
         raise SettingsError(f"stemmer is {language!r}; give one of {', '.join(snowballstemmer.algorithms())}")
-    stemmer = snowballstemmer.stemmer(language)
+    own = threading.local()  # a stemmer keeps the word at hand in itself, and texts are cut by several threads
     seen: dict[str, str] = {}
 
     def stem(word: str) -> str:
         found = seen.get(word)
         if found is None:
-            found = seen[word] = stemmer.stemWord(word)
+            if not hasattr(own, "stemmer"):
+                own.stemmer = snowballstemmer.stemmer(language)
+            found = seen[word] = own.stemmer.stemWord(word)
         return found
 
     return stem

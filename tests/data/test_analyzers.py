@@ -142,3 +142,19 @@ def test_a_model_folder_imports_nothing(monkeypatch):
     monkeypatch.setenv("LONGTAIL_IMPORT", "tests.data.cases")
     with pytest.raises((SettingsError, ModelError)):
         find_function(name, trusted=False)
+
+
+def test_several_threads_stem_at_once() -> None:
+    pytest.importorskip("snowballstemmer")
+    from concurrent.futures import ThreadPoolExecutor
+
+    from longtail.data.analyzers import snowball
+
+    words = [f"{stem}{end}" for stem in ("nation", "relat", "hope", "sense") for end in ("al", "ational", "ly", "ness")]
+    texts = [[f"{word}{i}" if i % 2 else f"x{i}{word}" for word in words] for i in range(400)]
+    stem = snowball("english")
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda text: [stem(word) for word in text], texts))
+    snowball.cache_clear()
+    alone = snowball("english")
+    assert found == [[alone(word) for word in text] for text in texts]
