@@ -32,7 +32,8 @@ quick: $(TOOLS)  ## Run the tests that take no more than two minutes together
 	@$(BIN)/python -m pytest -n auto --dist loadscope -m "not slow"
 
 bounds: $(TOOLS)  ## Run the tests of kernels with every index compared with the bounds of its array (minutes)
-	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist worksteal tests/kernels
+	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 1200 tests/kernels \
+		--ignore tests/kernels/test_compiled_cache.py
 
 fuzz: $(TOOLS)  ## Mutate model folders, load and use them; a crash, hang or foreign exception is a finding (minutes)
 	@$(BIN)/python -m tests.fuzz.run --count 2000
