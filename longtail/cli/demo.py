@@ -18,13 +18,8 @@ if TYPE_CHECKING:
 
     from longtail.data import Dataset
 
-DEMO_MODELS = {
-    "popular": "popular",
-    "bonsai": "bonsai",
-    registry.DEFAULT_MODEL: "blend([bonsai(n_trees=1), knn, textmatch, decaf(epochs=4)])",
-}
-"""The most frequent labels, a linear baseline, and the default model, which makes the suggestions. Its network is
-trained for 4 epochs instead of 10, so that the demo ends after a few minutes."""
+DEMO_MODELS = ("popular", "bonsai", registry.DEFAULT_MODEL)
+"""The most frequent labels, a linear baseline, and the default model, which makes the suggestions."""
 _RARE_AT_MOST = 3  # training points of a rare label, at most
 _EXAMPLES = 5
 TITLES = (
@@ -50,7 +45,7 @@ def run_demo(text: TitlesOption = None, json: JsonFlag = False) -> None:
     assert data.test is not None
     _, baseline, best = DEMO_MODELS
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
-        tasks = [ModelTask("", model, {}, model_defaults(0, None)) for model in DEMO_MODELS.values()]
+        tasks = [ModelTask("", model, {}, model_defaults(0, None)) for model in DEMO_MODELS]
         results = run_tasks(data, tasks, Path(scratch))
         for name, row in zip(DEMO_MODELS, results, strict=True):
             row["model"] = name

@@ -65,7 +65,14 @@ _PROPENSITY = {"1.5", "2147483648"}
 OPTIONS: dict[str, tuple[list[str], dict[str, set[str]]]] = {
     "train": (
         ["train", "nowhere.csv", "-m", "popular", "-o", "out"],
-        {"--seed": {"0", *_COUNT}, "--jobs": {"-1"}, "--memory": {"1.5", *_COUNT}, "--format": set()},
+        {
+            "--seed": {"0", *_COUNT},
+            "--jobs": {"-1"},
+            "--memory": {"1.5", *_COUNT},
+            "--propensity-a": {"0", *_PROPENSITY},
+            "--propensity-b": _PROPENSITY,
+            "--format": set(),
+        },
     ),
     "predict": (["predict", "m", "-t", "a"], {"-k": _COUNT, "--threshold": _SHARE}),
     "evaluate": (

@@ -114,13 +114,20 @@ def test_compare_without_a_test_part_holds_out_a_part(run: Run, table: Path) -> 
 
 
 def test_compare_goes_on_when_a_model_fails(run: Run, raw: Path) -> None:
-    result = run("compare", raw, "--models", "parabel,popular", "--set", "parabel.n_trees=0", "--json", code=2)
+    models = ("compare", raw, "--models", "dxml,popular", "--set", "dxml.hierarchy=nowhere.tsv")
+    result = run(*models, "--json", code=2)
     rows = json.loads(result.stdout)
-    assert rows[0]["model"] == "parabel"
-    assert "n_trees" in rows[0]["error"]
+    assert rows[0]["model"] == "dxml"
+    assert "nowhere.tsv" in rows[0]["error"]
     check_contract(rows[1:], ["popular"])
-    assert "parabel: n_trees is 0" in result.stderr
-    assert "popular" in run("compare", raw, "--models", "parabel,popular", "--set", "parabel.n_trees=0", code=2).stdout
+    assert "nowhere.tsv" in result.stderr
+    assert "popular" in run(*models, code=2).stdout
+
+
+def test_compare_refuses_a_wrong_setting_before_any_model_is_trained(run: Run, raw: Path) -> None:
+    result = run("compare", raw, "--models", "popular,parabel", "--set", "parabel.n_trees=0", code=2)
+    assert "n_trees is 0" in result.stderr
+    assert not result.stdout
 
 
 def test_compare_tells_of_a_process_that_died(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ def test_a_hierarchy_from_a_file_that_names_unknown_labels_is_refused(tmp_path: 
     (tmp_path / "edges.tsv").write_text("0\t1\n1\t2\n5\t99\n")
     with pytest.raises(DataError, match=r"edges.tsv:3: there is no label 99\. Labels are numbered from 0 to 23"):
         make(**SMALL, hierarchy=str(tmp_path / "edges.tsv")).fit(X, Y)
-    with pytest.raises(DataError, match="has no edges"):
+    with pytest.raises(SettingsError, match="give a path, or a list of pairs"):
         make(**SMALL, hierarchy=[]).fit(X, Y)
 
 
