@@ -29,7 +29,7 @@ from longtail.store.invariants import Rules, csr, flags, floats
 WIDTH = 64  # labels that each member lists per point; more, where more are wanted
 _ROWS = 4096  # points predicted at once
 _LEARNT_ROWS = 512  # held-out points whose features are in memory at once
-_LEADING = 14  # labels of each member that the combiner is trained on; with 20, P and PSP of held-out points were lower
+_LEADING = 20  # labels of each member that the combiner is trained on; with 14, B of held-out points was lower on Tate
 _RARE = 3  # labels with at most this many training points show how well text alone scores
 
 Listing = Callable[[csr_array, int], list[CandidateList]]

@@ -77,6 +77,24 @@ def _work(pipe: Connection, kind: str, seeds: list[int], source: Path, scratch: 
         pipe.send((seed, *try_one(kind, seed, source, scratch)))
 
 
+def _answers(pipe: Connection, pid: int | None) -> bool:
+    """Wait for a message; not for a process that has computed for SECONDS or waited ten times as long in all.
+
+    On a busy machine a process may get little of a processor, so that its time on the clock alone shows nothing.
+    """
+    begin = _cpu_seconds(pid)
+    return any(pipe.poll(SECONDS) or _cpu_seconds(pid) - begin > 0.8 * SECONDS for _ in range(10)) and pipe.poll(0)
+
+
+def _cpu_seconds(pid: int | None) -> float:
+    """Return the processor time of a process so far; 0 where it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def fuzz(kind: str, seeds: list[int], folder: Path, until: float = float("inf")) -> tuple[Counter[str], list[str]]:
     """Try all seeds on one kind of thing; return the number of each outcome, and the findings."""
     source, scratch = folder / kind, folder / f"{kind}-scratch"
@@ -93,7 +111,7 @@ def fuzz(kind: str, seeds: list[int], folder: Path, until: float = float("inf"))
         theirs.close()
         problem = None
         while left and time.monotonic() < until:
-            if not ours.poll(SECONDS):
+            if not _answers(ours, process.pid):
                 problem = "hang"
                 break
             try:
