@@ -8,8 +8,8 @@ once for all others, because the first is correct more often than a lower one wi
    with the same score, fewer are correct for one ranker and more for another;
 3. a monotone function again, fitted after labels are put back into the order of the ranker.
 
-In eight trials with 12,000 training points (two data sets, four models), step 1 alone left an expected calibration error
-at 1 of 1.9 points (13 for rare labels), all three steps 1.5 (6).
+In eight trials with 12,000 training points (two data sets, four models), step 1 alone left an expected calibration
+error at 1 of 1.9 points (13 for rare labels), all three steps 1.5 (6).
 """
 
 from __future__ import annotations
