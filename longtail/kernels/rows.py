@@ -16,6 +16,9 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
+# Products may be fused with sums, but sums keep their order: under fastmath=True it depends on how a function has been
+# compiled, alone or inside its caller, and a process that compiles could learn other last bits than the next one.
+_FUSED = {"contract"}
 SGD, ADAGRAD, ADAM, MOMENTUM, ROW_ADAGRAD = 0, 1, 2, 3, 4
 
 
@@ -42,7 +45,7 @@ class BatchColumns(NamedTuple):
     val: np.ndarray
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_FUSED)
 def encode(ptr, idx, val, features, table, bias, first, last, out):
     """Set out[i] (d,) to bias + the sum of val * table[features[idx]] over row i, for rows first..last."""
     d = table.shape[1]
@@ -58,13 +61,34 @@ def encode(ptr, idx, val, features, table, bias, first, last, out):
                     row[j] += x * w[j]
 
 
+@njit(cache=True, nogil=True, fastmath=_FUSED)
+def _sum_of_squares(g):
+    """Return the sum over g (d,) in eight lanes, spelt out so that the order of addition is always the same."""
+    zero = np.float32(0.0)
+    a, b, c, e, f, h, i, j = zero, zero, zero, zero, zero, zero, zero, zero
+    d = g.shape[0]
+    whole = d - d % 8
+    for p in range(0, whole, 8):
+        a += g[p] * g[p]
+        b += g[p + 1] * g[p + 1]
+        c += g[p + 2] * g[p + 2]
+        e += g[p + 3] * g[p + 3]
+        f += g[p + 4] * g[p + 4]
+        h += g[p + 5] * g[p + 5]
+        i += g[p + 6] * g[p + 6]
+        j += g[p + 7] * g[p + 7]
+    for p in range(whole, d):
+        a += g[p] * g[p]
+    return ((a + b) + (c + e)) + ((f + h) + (i + j))
+
+
 @njit(cache=True, nogil=True)
 def _correction(beta, age):
-    """Return 1 / (1 - beta^age) without a power: with fast maths that becomes a call that LLVM cannot always link."""
+    """Return 1 / (1 - beta^age) without a power, a call that LLVM cannot always link."""
     return np.float32(1.0 / (1.0 - np.exp(np.float64(age) * np.log(np.float64(beta)))))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_FUSED)
 def _step_row(w, g, r, steps):
     """Step one row w (d,), number r of its table, by the gradient g (d,)."""
     d = w.shape[0]
@@ -81,10 +105,7 @@ def _step_row(w, g, r, steps):
             v[j] = beta2 * v[j] + (one - beta2) * g[j] * g[j]
             w[j] = keep * w[j] - rate * (m[j] * correct1) / (np.sqrt(v[j] * correct2) + eps)
     elif steps.kind == ROW_ADAGRAD:
-        square = np.float32(0.0)
-        for j in range(d):
-            square += g[j] * g[j]
-        v[0] += square / np.float32(d)
+        v[0] += _sum_of_squares(g) / np.float32(d)
         length = rate / (np.sqrt(v[0]) + eps)
         for j in range(d):
             w[j] = keep * w[j] - length * g[j]
@@ -101,14 +122,14 @@ def _step_row(w, g, r, steps):
             w[j] = keep * w[j] - rate * g[j]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_FUSED)
 def learn_dense(table, rows, grad, steps, first, last):
     """Step table[rows[a]] by grad[a], for a in first..last; rows are distinct."""
     for a in range(first, last):
         _step_row(table[rows[a]], grad[a], rows[a], steps)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=_FUSED)
 def learn_sparse(table, batch, up, steps, first, last):
     """Step the table's row of column a of a batch by the sum of val * up[row] over that column, for a in first..last.
 

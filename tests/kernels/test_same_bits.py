@@ -7,11 +7,16 @@ its scratch memory lies. Here the result lies in the midst of the table it is co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
+from longtail.kernels import rows
+from longtail.kernels.compiling import njit
 from longtail.kernels.encode import SparseRows, encode_whole
 from longtail.kernels.rows import encode
+from longtail.neural.optimizers import RowOptimizer
 
 D = 45  # no multiple of the width of a vector register
 ROWS = 40
@@ -59,3 +64,21 @@ def test_predictions_do_not_depend_on_addresses(name: str) -> None:
         again = model.predict(drawn.X.copy(), 5)
         np.testing.assert_array_equal(again.indices, first.indices)
         np.testing.assert_array_equal(again.data, first.data)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adagrad", "adam", "momentum", "row_adagrad"])
+def test_steps_compiled_here_and_steps_from_the_cache(kind: str) -> None:
+    """A function that another kernel calls exists twice in a process that compiles: alone, and inside its caller."""
+    compiled_here = njit(nogil=True, fastmath=rows.learn_dense.targetoptions["fastmath"])(rows.learn_dense.py_func)
+
+    def trained(learn: Callable[..., None]) -> np.ndarray:
+        rng = np.random.default_rng(0)
+        table = rng.normal(size=(10, D)).astype(np.float32)
+        optimizer = RowOptimizer(kind, table.shape, 0.0, 1)
+        for _ in range(20):
+            gradient = rng.normal(size=table.shape).astype(np.float32)
+            learn(table, np.arange(10), gradient, optimizer._steps(0.1), 0, 10)
+        return table
+
+    trained(rows.learn_dense)  # in the cache from now on, if it was not
+    np.testing.assert_array_equal(trained(compiled_here), trained(rows.learn_dense))
