@@ -74,6 +74,16 @@ def leftovers(target: Path, role: str | None = None) -> list[Path]:
     ]
 
 
+def is_unfinished(path: Path) -> bool:
+    """Return whether this is what a save writes before it is done: a folder not yet in its place, or a lock."""
+    if path.is_symlink():
+        return False
+    if path.is_dir():
+        return _OWNED.fullmatch(path.name) is not None
+    is_lock = path.name.startswith(".") and path.suffix == ".lock" and path.is_file()
+    return is_lock and (_owner(path) is not None or path.stat().st_size == 0)
+
+
 def remove_leftovers(target: str | os.PathLike[str]) -> None:
     """Remove what processes that are gone have left beside `target`; what cannot be removed stays."""
     _remove_all(leftovers(Path(target)))

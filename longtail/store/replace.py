@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 from longtail.errors import DataError, SettingsError
+from longtail.store.owner import is_unfinished
 
 CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
 _CARD = "README.md"  # the model card that a save writes
-_HALF_WRITTEN = re.compile(r"\..+\.(new|old)-[0-9a-f]{8}")  # left by a process that was killed
 _MAX_NESTING = 16  # folders inside folders; no model nests deeper
 
 
@@ -64,10 +63,7 @@ def is_checkpoint(folder: Path) -> bool:
     if (folder / "model.json").exists():
         return _foreign(folder, CHECKPOINT) is None
     entries = list(folder.iterdir())
-    return bool(entries) and all(
-        entry.is_dir() and (_HALF_WRITTEN.fullmatch(entry.name) or _foreign(entry, CHECKPOINT) is None)
-        for entry in entries
-    )
+    return bool(entries) and all(is_unfinished(entry) or _foreign(entry, CHECKPOINT) is None for entry in entries)
 
 
 def is_model(folder: Path) -> bool:

@@ -15,10 +15,10 @@ TRAIN = [sys.executable, "-m", "longtail", "train"]
 
 
 def kill_at(step: str, words: list[str], here: Path) -> None:
-    """Start a training and kill it when a step of its checkpoint is there."""
+    """Start a training and kill it when a step of its checkpoint is there, completely."""
     process = subprocess.Popen([*TRAIN, *words], cwd=here, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 250
-    while not list(here.glob(f".m.checkpoint/{step}/model.json")):
+    while not any(path.parent.name[0] != "." for path in here.glob(f".m.checkpoint/{step}/model.json")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.002)

@@ -119,6 +119,17 @@ def test_saves_inside_one_process_do_not_wait_for_each_other(tmp_path: Path) -> 
     assert store.read(tmp_path / "m").meta["n"] == 2
 
 
+@pytest.mark.parametrize("lock", ["", "signed"])
+def test_a_checkpoint_killed_in_its_first_save_is_still_one(tmp_path: Path, lock: str) -> None:
+    gone = dead_signature()
+    (tmp_path / f".network.new-{gone}-0123abcd").mkdir()
+    (tmp_path / ".network.lock").write_text(lock and gone)
+    assert store.check_checkpoint(tmp_path) == tmp_path
+    (tmp_path / ".mine.lock").write_text("my notes")
+    with pytest.raises(DataError, match="not a checkpoint of longtail"):
+        store.check_checkpoint(tmp_path)
+
+
 def test_a_file_killed_in_writing_is_removed_by_the_next(tmp_path: Path) -> None:
     (tmp_path / f".f.new-{dead_signature()}-0123abcd").write_text("half")
     with atomic.atomic_file(tmp_path / "f") as path:
