@@ -4,8 +4,9 @@ Shared data is put into Ray's object store: it travels once to each machine, whe
 tasks are put together, so that a call takes long enough to be worth its journey. Results come back as bytes and are
 unpacked here, so that arrays are those of this process and stay valid when the cluster is gone.
 
-A process or machine that is lost takes its tasks with it; Ray runs them again elsewhere. As results depend on tasks and
-shared data only, the model is the same.
+A process or machine that is lost takes its tasks with it, and they are done again elsewhere, in calls of half as many:
+where processes are lost all the time, short calls still get through. As results depend on tasks and shared data only,
+the model is the same.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Any, ClassVar
 
 from longtail._version import __version__
 from longtail.engine.tasks import Finished
+from longtail.engine.workers import Worker, WorkerLost
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
-_RETRIES = 8  # times that a task is begun again after its process or machine was lost
+_LOSSES = 9  # of the process or machine of one task, after which the task is given up
 _CALLS_PER_CORE = 8  # calls that tasks are put together into: few enough to cost little, enough to keep all cores busy
 _ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
 _INSTALL = "Install it with: pip install 'longtail[ray]'"
@@ -145,14 +147,31 @@ class RayCluster:
         results: list[Any] = [None] * len(tasks)
         shared = [data if isinstance(data, self._ray.ObjectRef) else self.share(data) for data in shared]
         cores = self._cores_of_one() if whole else 1
-        call = self._call.options(num_cpus=cores, max_retries=_RETRIES)
-        parts = [[i] for i in range(len(tasks))] if whole else _parts(len(tasks), weights, self.cores(n_jobs))
-        pending = {call.remote(work, [tasks[i] for i in part], cores, *shared): part for part in parts}
+        call = self._call.options(num_cpus=cores, max_retries=0)
+        pending: dict[Any, list[int]] = {}
+        losses = [0] * len(tasks)
+
+        def begin(part: list[int]) -> None:
+            pending[call.remote(work, [tasks[i] for i in part], cores, *shared)] = part
+
+        for part in [[i] for i in range(len(tasks))] if whole else _parts(len(tasks), weights, self.cores(n_jobs)):
+            begin(part)
         try:
             while pending:
                 (done,), _ = self._ray.wait(list(pending), num_returns=1)
                 part = pending.pop(done)
-                for i, result in zip(part, pickle.loads(self._get(done)), strict=True):
+                try:
+                    found = pickle.loads(self._get(done))
+                except WorkerLost as error:
+                    if len(part) == 1:
+                        losses[part[0]] += 1
+                        if losses[part[0]] == _LOSSES:
+                            raise _given_up(error) from None
+                    for half in (part[: len(part) // 2], part[len(part) // 2 :]):
+                        if half:
+                            begin(half)
+                    continue
+                for i, result in zip(part, found, strict=True):
                     results[i] = result
                     if finished is not None:
                         finished(i, result)
@@ -160,6 +179,14 @@ class RayCluster:
             for ref in pending:  # after an error, or an interruption
                 self._ray.cancel(ref, force=True)
         return results
+
+    def workers(
+        self, build: Callable[..., Callable[[Any], Any]], shared: Sequence[Any], n: int, among: int
+    ) -> list[Worker]:
+        """Start actors of one core each; see :meth:`longtail.engine.Engine.workers`."""
+        handles = [self.share(data) for data in shared]
+        actor = self._ray.remote(_Built).options(num_cpus=1)
+        return [_Actor(self._get, actor.remote(build, *handles)) for _ in range(n)]
 
     def _get(self, ref: Any) -> Any:
         """Return a result; an error of the task is raised as it was raised there."""
@@ -171,17 +198,51 @@ class RayCluster:
             if isinstance(error.cause, Exception):
                 raise error.cause from None
             raise
-        except (exceptions.RayError, ConnectionError) as error:
-            raise SettingsError(
-                f"The Ray cluster lost a task {_RETRIES + 1} times, or all of its machines: {_first_line(error)} "
-                "Memory may have run out: use fewer cores per machine, or machines with more memory."
-            ) from None
+        except exceptions.RayError as error:
+            raise WorkerLost(_first_line(error)) from None
+        except ConnectionError as error:
+            raise _given_up(error) from None
 
 
 def _work_off(work: Callable[..., Any], tasks: list[Any], cores: int, *shared: Any) -> bytes:
     """Work off some tasks in a process of the cluster, and return their results as bytes."""
     pool.limit_cores(cores)
     return pickle.dumps([work(task, *shared) for task in tasks], protocol=5)
+
+
+class _Built:
+    """What a worker has built, in a process of the cluster."""
+
+    def __init__(self, build: Callable[..., Callable[[Any], Any]], *shared: Any) -> None:
+        pool.limit_cores(1)
+        # What is in the object store is read-only, and a worker writes to what it is built from.
+        self._call = build(*pickle.loads(pickle.dumps(shared, protocol=4)))
+
+    def call(self, message: bytes) -> bytes:
+        """Answer one call."""
+        return pickle.dumps(self._call(pickle.loads(message)), protocol=5)
+
+
+class _Actor:
+    """An actor of the cluster as a worker."""
+
+    def __init__(self, get: Callable[[Any], Any], actor: Any) -> None:
+        self._get, self._actor, self._pending = get, actor, None
+
+    def send(self, message: Any) -> None:
+        """Begin a call."""
+        self._pending = self._actor.call.remote(pickle.dumps(message, protocol=5))
+
+    def receive(self) -> Any:
+        """Return the result of the call, or raise its error."""
+        return pickle.loads(self._get(self._pending))
+
+    def close(self) -> None:
+        """End the actor."""
+        import ray
+
+        if ray.is_initialized():
+            ray.kill(self._actor)
 
 
 def _versions() -> dict[str, str]:
@@ -251,6 +312,13 @@ def _import_ray() -> Any:
     except ImportError:
         raise SettingsError(f"The engine ray needs the package ray, which is not installed. {_INSTALL}") from None
     return ray
+
+
+def _given_up(error: BaseException) -> SettingsError:
+    return SettingsError(
+        f"The Ray cluster lost a task {_LOSSES} times, or all of its machines: {_first_line(error)} "
+        "Memory may have run out: use fewer cores per machine, or machines with more memory."
+    )
 
 
 def _first_line(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Protocol
 
+from longtail.engine.workers import Worker, start_processes
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
@@ -65,6 +66,24 @@ class Engine(Protocol):
         again where its process or its machine was lost.
         """
 
+    def workers(
+        self, build: Callable[..., Callable[[Any], Any]], shared: Sequence[Any], n: int, among: int
+    ) -> list[Worker]:
+        """Start processes that keep state between calls.
+
+        Parameters
+        ----------
+        build : callable
+            A function or class of a module. ``build(*shared)`` is called once in each process, and its result with
+            each message that is sent to the worker.
+        shared : sequence
+            Data that workers are built from; each has a copy of its own, as far as it writes to it.
+        n : int
+            Number of workers to start.
+        among : int
+            Number of workers that will divide the cores of this machine among them.
+        """
+
 
 class LocalCores:
     """Threads of this process, which share all memory."""
@@ -100,6 +119,12 @@ class LocalCores:
             return result
 
         return pool.run(one, enumerate(tasks), n_jobs)
+
+    def workers(
+        self, build: Callable[..., Callable[[Any], Any]], shared: Sequence[Any], n: int, among: int
+    ) -> list[Worker]:
+        """Start processes that keep state between calls; see :meth:`Engine.workers`."""
+        return start_processes(build, shared, n, among)
 
 
 _current: Engine = LocalCores()

@@ -76,6 +76,7 @@ def assert_same(one: Ranker, two: Ranker) -> None:
         "ranknet(bonsai(n_trees=1, cost=1.0))",
         "decaf(epochs=1, dim=8, n_networks=2)",
         "blend([bonsai(n_trees=1, cost=1.0), knn])",
+        "decaf(epochs=2, dim=8, batch_size=32, n_workers=2)",
     ],
 )
 def test_the_model_is_the_same(model: str, two_nodes: RayCluster, monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -135,6 +136,31 @@ def test_a_task_is_done_again_when_its_process_is_killed(two_nodes: RayCluster, 
     found = two_nodes.map(work, range(6), (str(tmp_path),), finished=lambda i, _: finished.append(i))
     assert found == list(range(6))
     assert sorted(finished) == list(range(6))  # none lost, none doubled
+
+
+def test_many_losses_do_not_matter_as_long_as_no_task_is_lost_again_and_again(
+    two_nodes: RayCluster, tmp_path: Path
+) -> None:
+    def work(task: int, folder: str) -> int:
+        path = Path(folder, f"begun-{task}")
+        times = len(path.read_text()) if path.exists() else 0
+        path.write_text("x" * (times + 1))
+        if times == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+    n = 12  # in one call at first, which is lost more often than any one task may be
+    assert two_nodes.map(work, range(n), (str(tmp_path),), weights=[1e-9] * (n - 1) + [1.0]) == list(range(n))
+
+
+def test_a_task_that_is_lost_every_time_ends_it(two_nodes: RayCluster) -> None:
+    def work(task: int) -> int:
+        if task == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return task
+
+    with pytest.raises(SettingsError, match=r"lost a task 9 times"):
+        two_nodes.map(work, range(3))
 
 
 def test_tasks_go_on_when_a_node_is_lost(cluster: Any, two_nodes: RayCluster, tmp_path: Path) -> None:
