@@ -27,6 +27,7 @@ from longtail.models.decaf.sampler import ShortlistSampler
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, train
+from longtail.neural.replicas import train_on_workers
 from longtail.neural.scored_lists import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
 from longtail.sparse import ones_like, unit_rows
@@ -62,6 +63,7 @@ class Plan:
     start_from_text: bool = True
     centroid_length: float = 0.0
     lite: bool = False
+    n_workers: int = 1
 
 
 @dataclass(frozen=True)
@@ -311,7 +313,7 @@ class Training:
             keep_checkpoint=True,
             checkpoint=None if folder is None else str(Path(folder) / stage.name.replace(" ", "-")),
         )
-        history = train(learner, len(self.rows), loop, self.identity)
+        history = train_on_workers(learner, len(self.rows), loop, self.identity, plan.n_workers)
         if stage.before is None and self.tokens is None:  # tokens that were never met shall not be noise
             network.tables["E"][network.optimizers["E"].age == 0] = 0
         return network, history

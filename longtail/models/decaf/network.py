@@ -161,7 +161,7 @@ class TextNetwork:
         }
         text, alone = targets.text, targets.members is None
         self._described = np.diff(text.indptr) > 0 if text is not None and alone else np.ones(targets.n, bool)
-        self._directions = {name: np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
+        self.buffers = {f"direction.{name}": np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
         self._place = np.full(n_features, -1, np.int32)
 
     def texts(self, targets: np.ndarray) -> tuple[Points, np.ndarray | None]:
@@ -222,7 +222,8 @@ class TextNetwork:
         def learn(name: str, gradient: np.ndarray) -> None:
             step = rate * settings.block_rate
             if settings.spectral and name.endswith(".R"):
-                gradient = through_spectrum(gradient, self.tables[name], self._directions[name.partition(".")[0]])
+                direction = self.buffers[f"direction.{name.partition('.')[0]}"]
+                gradient = through_spectrum(gradient, self.tables[name], direction)
             self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, step)
 
         batch, starts = docs, None
@@ -277,9 +278,9 @@ class TextNetwork:
         if not settings.freeze:
             self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), up, rate)
         if settings.spectral:
-            for name, direction in self._directions.items():
+            for name in ("doc", "label"):
                 if f"{name}.R" in self.tables:
-                    normalize_spectrum(self.tables[f"{name}.R"], direction)
+                    normalize_spectrum(self.tables[f"{name}.R"], self.buffers[f"direction.{name}"])
         return value
 
     def _learn_targets(
@@ -299,17 +300,15 @@ class TextNetwork:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Tables and optimisers, to store."""
-        found = dict(self.tables) | {f"direction.{name}": held for name, held in self._directions.items()}
+        found = self.tables | self.buffers
         for name, optimizer in self.optimizers.items():
             found |= optimizer.arrays(name)
         return found
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """State from :meth:`arrays`."""
-        for name, table in self.tables.items():
+        for name, table in (self.tables | self.buffers).items():
             table[...] = arrays[name]
-        for name, held in self._directions.items():
-            held[...] = arrays[f"direction.{name}"]
         for name, optimizer in self.optimizers.items():
             optimizer.restore(name, arrays)
 

@@ -71,4 +71,5 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         start_from_text=settings.init == "text",
         centroid_length=settings.centroid_length,
         lite=settings.lite,
+        n_workers=settings.n_workers,
     )

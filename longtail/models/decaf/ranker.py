@@ -90,6 +90,9 @@ class DECAF(EpochRanker):
     checkpoint : str, optional
         Folder for a checkpoint after each epoch of each module, from which an interrupted run goes on; removed at the
         end.
+    n_workers : int
+        Number of processes that train one network, each on its own share of the points, on this machine or on a Ray
+        cluster. The network depends on it slightly. More than one pays on several machines, or on one with many cores.
     advanced : dict, optional
         Settings of the training recipe that only experiments need: ``init`` ("text", "random": DECAF-no-init), ``lite``
         (token vectors stay as Module I leaves them: DECAF-lite), ``shared`` (a point learns from all candidates of its
@@ -130,6 +133,7 @@ class DECAF(EpochRanker):
         "n_candidates": Integer(1),
         "n_hard": Integer(0),
         "dtype": OneOf("float32", "int8"),
+        "n_workers": Integer(1),
     }
     history_: list[dict[str, float]]
     scorer_: DecafScorer
@@ -153,6 +157,7 @@ class DECAF(EpochRanker):
         validation_fraction: float | None = None,
         dtype: str = "float32",
         checkpoint: str | None = None,
+        n_workers: int = 1,
         advanced: dict[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -173,6 +178,7 @@ class DECAF(EpochRanker):
         self.validation_fraction = validation_fraction
         self.dtype = dtype
         self.checkpoint = checkpoint
+        self.n_workers = n_workers
         self.advanced = advanced
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -196,8 +202,11 @@ class DECAF(EpochRanker):
         self._training = self._prepare(part, settings, labels, plan)
         self._training.tokens = tokens
         surrogate = self._training.surrogate()
-        shared = self._training.for_another_process() if current().remote else self._training, surrogate
-        trained = current().map(_train_network, range(settings.n_networks), shared, n_jobs=1, whole=True)
+        if settings.n_workers > 1:  # the workers use all cores: one network after another
+            trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
+        else:
+            shared = self._training.for_another_process() if current().remote else self._training, surrogate
+            trained = current().map(_train_network, range(settings.n_networks), shared, n_jobs=1, whole=True)
         self._rankings = [ranking for ranking, _ in trained]
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
@@ -272,6 +281,8 @@ class DECAF(EpochRanker):
         n_hard = MOST_LISTED if settings.n_hard is None else settings.n_hard
         candidates = min(n_labels, settings.n_candidates + batch * (8 + n_hard))
         network = TextNetwork.bytes_needed(n_features, n_labels, dim, batch, candidates)
+        if settings.n_workers > 1:  # a replica in each process
+            network *= 1 + settings.n_workers
         kept = 4.0 * dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
         held = min(MOST_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
         clusters = 0.0
