@@ -14,6 +14,7 @@ error at 1 of 1.9 points (13 for rare labels), all three steps 1.5 (6).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -31,6 +32,28 @@ _MAPS = ("before_first_", "before_rest_", "after_first_", "after_rest_")
 
 
 @dataclass(frozen=True)
+class LabelFrequency:
+    """How often labels occur, as the regression uses it."""
+
+    often: np.ndarray  # (L,) log(1 + points of the label) / log(1 + all points)
+    seldom: np.ndarray  # (L,) 1 / (1 + points of the label): tells one point from two, as the logarithm hardly does
+
+    @classmethod
+    def of(cls, label_counts: np.ndarray, n_points: int) -> Self:
+        """Count from the number of points that each label has, and of all points."""
+        return cls(np.log1p(label_counts) / np.log1p(max(n_points, 1)), 1 / (1 + np.asarray(label_counts, float)))
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of points that a ranker was not fitted to, and what is correct."""
+
+    scores: csr_array  # (N, L) in (0, 1), in each row from the highest to the lowest
+    Y: csr_array  # (N, L) correct labels
+    frequency: LabelFrequency  # in the points that the ranker was fitted to
+
+
+@dataclass(frozen=True)
 class Calibration:
     """What was learnt from held-out points; of each pair, the first part is for the first label of a point."""
 
@@ -39,49 +62,47 @@ class Calibration:
     after: tuple[ScoreMap, ScoreMap]
 
     @classmethod
-    def fit(cls, scores: csr_array, Y: csr_array, frequency: LabelFrequency, method: str = "auto") -> tuple[Self, str]:
-        """Learn from the scores of held-out points, all of which have labels; return the method as well.
+    def fit(cls, held_out: Sequence[HeldOut], method: str = "auto") -> tuple[Self, str]:
+        """Learn from held-out points, all of which have labels; return the method as well.
 
         Parameters
         ----------
-        scores : csr_array, (N, L)
-            Scores in (0, 1), in each row from the highest to the lowest.
-        Y : csr_array, (N, L)
-            Correct labels.
-        frequency : LabelFrequency
-            How often each label occurs in the points that the ranker was fitted to.
+        held_out : sequence of HeldOut
+            Held-out points, one item per ranker that has scored them; each with at least one score.
         method : {"auto", "isotonic", "platt"}
             The monotone function. Isotonic regression fits any shape but overfits few pairs (Niculescu-Mizil and
             Caruana, ICML 2005, found it better from about 1,000 on): "auto" chooses it from that number on.
         """
-        correct = np.isin(entry_keys(scores), entry_keys(Y))
+        raw = np.concatenate([part.scores.data for part in held_out])
+        correct = np.concatenate([np.isin(entry_keys(part.scores), entry_keys(part.Y)) for part in held_out])
         if method == "auto":
             enough = min(np.count_nonzero(correct), np.count_nonzero(~correct)) >= _ENOUGH
             method = "isotonic" if enough else "platt"
-        first = is_first(scores)
+        first = np.concatenate([is_first(part.scores) for part in held_out])
         groups = (first, ~first if not first.all() else first)
-        before = fit_by_rank(scores.data, correct, first, method)
+        before = fit_by_rank(raw, correct, first, method)
         fresh = cls(before, np.stack([_NO_CHANGE, _NO_CHANGE]), (ScoreMap.same(), ScoreMap.same()))
-        design = fresh._design(scores, first, frequency)
+        design = np.concatenate([fresh._design(part.scores, part.frequency) for part in held_out])
         weights = np.stack([fit_logistic(design[group], correct[group], _NO_CHANGE) for group in groups])
         fresh = replace(fresh, weights=weights)
         if method == "isotonic":  # two parameters follow no shape that the regression has not followed
-            ordered = fresh.apply(scores, frequency).data
+            ordered = np.concatenate([fresh.apply(part.scores, part.frequency).data for part in held_out])
             fresh = replace(fresh, after=fit_by_rank(ordered, correct, first, method))
         return fresh, method
 
     def apply(self, scores: csr_array, frequency: LabelFrequency) -> csr_array:
         """Return probabilities in place of scores; the order in rows stays."""
         first = is_first(scores)
-        design = self._design(scores, first, frequency)
+        design = self._design(scores, frequency)
         odds = np.where(first, design @ self.weights[0], design @ self.weights[1])
         ordered = in_the_same_order(scores, _probabilities(odds))
         odds = np.where(first, self.after[0](ordered), self.after[1](ordered))
         mapped = in_the_same_order(scores, _probabilities(odds))
         return csr_array((mapped, scores.indices, scores.indptr), shape=scores.shape)
 
-    def _design(self, scores: csr_array, first: np.ndarray, frequency: LabelFrequency) -> np.ndarray:
+    def _design(self, scores: csr_array, frequency: LabelFrequency) -> np.ndarray:
         """Return what the regression sees of each score, (nnz, 6)."""
+        first = is_first(scores)
         odds = np.where(first, self.before[0](scores.data), self.before[1](scores.data))
         often, seldom = frequency.often[scores.indices], frequency.seldom[scores.indices]
         return np.stack([np.ones_like(odds), odds, often, odds * often, seldom, odds * seldom], axis=1)
@@ -108,19 +129,6 @@ class Calibration:
         """Build what :meth:`arrays` took apart."""
         one, two, three, four = (ScoreMap.from_arrays(prefix, arrays) for prefix in _MAPS)
         return cls((one, two), np.array(arrays["weights"]), (three, four))
-
-
-@dataclass(frozen=True)
-class LabelFrequency:
-    """How often labels occur, as the regression uses it."""
-
-    often: np.ndarray  # (L,) log(1 + points of the label) / log(1 + all points)
-    seldom: np.ndarray  # (L,) 1 / (1 + points of the label): tells one point from two, as the logarithm hardly does
-
-    @classmethod
-    def of(cls, label_counts: np.ndarray, n_points: int) -> Self:
-        """Count from the number of points that each label has, and of all points."""
-        return cls(np.log1p(label_counts) / np.log1p(max(n_points, 1)), 1 / (1 + np.asarray(label_counts, float)))
 
 
 def _probabilities(odds: np.ndarray) -> np.ndarray:

@@ -1,9 +1,13 @@
 """Calibrated: probabilities for any ranker.
 
 The scores of most rankers order labels well but are not probabilities: of the labels that a model scores 0.3, 40 % may
-be correct. Here a copy of the base scores held-out points, the function from score and label frequency to the share of
-correct labels is learnt from these pairs (:mod:`longtail.combine.calibration`), and the base is fitted again to all
-points. The ranking, and with it P@k, is that of the base.
+be correct. Here copies of the base score points that they were not fitted to, a function from score and label frequency
+to the share of correct labels is learnt from these pairs (:mod:`longtail.combine.calibration`), and the base is fitted
+to all points. The ranking, and with it P@k, is that of the base.
+
+Each copy is fitted to nine tenths of the points, so that it is nearly as good as the final base, and several copies
+score disjoint parts, because much of the error is chance. In twelve trials on other training points (three data sets;
+KNN and TextMatch), an expected calibration error at 1 of 2.0 points with one part of 15 % became 1.4 with ten parts.
 """
 
 from __future__ import annotations
@@ -11,13 +15,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
-from longtail.combine.calibration import Calibration, LabelFrequency
-from longtail.data.split import hold_out_points
+from longtail.combine.calibration import Calibration, HeldOut, LabelFrequency
 from longtail.metrics.thresholds import MOST_DECIDED, threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker
-from longtail.models.wrapper import Wrapper
+from longtail.models.wrapper import Wrapper, folds, score_folds
 from longtail.params import Anything, Number, OneOf, Seed, optional
 from longtail.sparse import label_counts, labelled_rows, select_labels
 from longtail.store import Stored
@@ -25,7 +28,9 @@ from longtail.store.facts import WHOLE
 from longtail.store.invariants import Rules
 from longtail.store.invariants import counts as whole_numbers
 
-_HELD_OUT = 0.15, 2000, 10_000  # share of the points, and how many at least (a quarter, if that is less) and at most
+_FEWEST_FOLDS, _MOST_FOLDS = 4, 10  # parts that the points are divided into: more parts of more points
+_FOLD = 2000, 10_000  # points of a part that is scored: with fewer there are fewer parts; no more than these are scored
+_COPIES = 3  # parts that are scored, each by a copy of the base; all of them where a base needs no training
 
 
 class Calibrated(Wrapper):
@@ -39,7 +44,7 @@ class Calibrated(Wrapper):
         Function from score to probability. Isotonic regression fits any shape and needs many held-out pairs; Platt
         scaling has two parameters. "auto" chooses by the number of pairs.
     random_state : int, Generator, RandomState or None
-        Seed of the held-out part.
+        Seed of the held-out parts.
 
     Attributes
     ----------
@@ -70,7 +75,10 @@ class Calibrated(Wrapper):
         self.random_state = random_state
 
     def _copies(self) -> int:
-        return 2
+        return 1 + (_COPIES if self._base_trains() else _MOST_FOLDS)
+
+    def _base_trains(self) -> bool:
+        return isinstance(self.base, Ranker) and self.base._rest_share(0) > 0
 
     def _fit(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
@@ -79,38 +87,43 @@ class Calibrated(Wrapper):
         self._keep_frequency(label_counts(Y), X.shape[0])
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
-            self._learn(*validation, self._label_counts, X.shape[0])
+            some = self.base_.predict(validation[0], MOST_DECIDED)
+            self._learn([_held_out_pairs(some, validation[1], self._label_counts, X.shape[0])])
             return
-        share, least, most = _HELD_OUT
-        rows, held = hold_out_points(
-            Y, share, [self._seed, 11], at_least=min(least, X.shape[0] // 4), at_most=most, labelled_only=False
-        )
         recipe = self._tuned_base(X, Y, Z)
-        if len(held) and Y[rows].nnz:
-            self._fit_base(X[rows], Y[rows], Z, recipe=recipe)
-            self._learn(X[held], Y[held], label_counts(Y[rows]), len(rows))
+        parts = self._held_out_parts(Y)
+        copies = [self._copy_of(recipe, f"part-{number + 1}") for number in range(len(parts))]
+        scores = score_folds(copies, parts, X, Y, Z, MOST_DECIDED)
+        self._learn(
+            [
+                _held_out_pairs(found, Y[held], self._label_counts - label_counts(Y[held]), X.shape[0] - len(held))
+                for found, held in zip(scores, parts, strict=True)
+            ]
+        )
         self._fit_base(X, Y, Z, recipe=recipe)
+
+    def _held_out_parts(self, Y: csr_array) -> list[np.ndarray]:
+        """Return disjoint parts of the points, each to be scored by a copy that is fitted to all others."""
+        n_points, (least, most) = Y.shape[0], _FOLD
+        n_folds = min(max(n_points // least, _FEWEST_FOLDS), _MOST_FOLDS, n_points)
+        parts = [part[:most] for part in folds(n_points, n_folds, self._seed)]
+        parts = [part for part in parts if self._label_counts.sum() > label_counts(Y[part]).sum()]
+        return parts[:_COPIES] if self._base_trains() else parts
 
     def _keep_frequency(self, label_counts: np.ndarray, n_points: int) -> None:
         """Keep how often each label occurs in the training points."""
         self._label_counts, self._n_points = label_counts, n_points
         self._frequency = LabelFrequency.of(label_counts, n_points)
 
-    def _learn(self, X: csr_array, Y: csr_array, counts: np.ndarray, n_points: int) -> None:
-        """Learn probabilities and the threshold from points that the base has not seen.
-
-        Labels that are new to the base are left out, and so are points with no other label. They are labels at all only
-        because these points have them: after the base is fitted to all points there are none. With them, ECE@1 on
-        Debian packages was 3.6 instead of 1.6.
-        """
-        known = counts > 0
-        Y, frequency = select_labels(Y, known), LabelFrequency.of(counts, n_points)
-        rows = labelled_rows(Y)
-        raw = select_labels(self.base_.predict(X[rows], MOST_DECIDED), known)
-        if not raw.nnz:
+    def _learn(self, held_out: list[HeldOut]) -> None:
+        """Learn probabilities and the threshold from points that the copies of the base have not seen."""
+        held_out = [pairs for pairs in held_out if pairs.scores.nnz]
+        if not held_out:
             return
-        self.calibration_, self.method_ = Calibration.fit(raw, Y[rows], frequency, self.method)
-        self.threshold_ = threshold_of_probabilities(Y[rows], self.calibration_.apply(raw, frequency))
+        self.calibration_, self.method_ = Calibration.fit(held_out, self.method)
+        found = [self.calibration_.apply(pairs.scores, pairs.frequency) for pairs in held_out]
+        Y = vstack([pairs.Y for pairs in held_out], format="csr")
+        self.threshold_ = threshold_of_probabilities(Y, vstack(found, format="csr"))
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         raw = self.base_.predict(X, k)
@@ -137,3 +150,16 @@ class Calibrated(Wrapper):
         self.method_, self.threshold_ = facts["method_chosen"], facts["threshold"]
         self._keep_frequency(arrays["label_counts"], facts["n_points"])
         self.calibration_ = None if self.method_ == "none" else Calibration.from_arrays(arrays)
+
+
+def _held_out_pairs(scores: csr_array, Y: csr_array, counts: np.ndarray, n_points: int) -> HeldOut:
+    """Return what calibration is learnt from; `counts` and `n_points` are of the points that the scorer was fitted to.
+
+    Labels that are new to the scorer are left out, and so are points with no other label. They are labels at all only
+    because these points have them: after the base is fitted to all points there are none. With them, ECE@1 on
+    Debian packages was 3.6 instead of 1.6.
+    """
+    known = counts > 0
+    Y = select_labels(Y, known)
+    rows = labelled_rows(Y)
+    return HeldOut(select_labels(scores[rows], known), Y[rows], LabelFrequency.of(counts, n_points))

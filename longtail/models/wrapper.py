@@ -185,16 +185,23 @@ def out_of_fold(
     copies = [recipe.unfitted() for _ in parts]
     for number, copy in enumerate(copies):
         copy._steps = base._steps.inside(f"fold-{number + 1}")
+    scores = score_folds(copies, parts, X, Y, Z, k)
+    return _rows_back(vstack(scores, format="csr"), np.concatenate(parts))
+
+
+def score_folds(
+    copies: list[Ranker], parts: list[np.ndarray], X: csr_array, Y: csr_array, Z: csr_array | None, k: int
+) -> list[csr_array]:
+    """Fit each copy to all points but those of its fold, and return its scores for these, at most `k` per row."""
     with stage("scoring out of fold") as done:
-        scores = current().map(
+        return current().map(
             _score_fold,
             zip(copies, parts, strict=True),
             (X, Y, Z, k),
             n_jobs=1,  # one after another on this machine: a fit has threads of its own
             whole=True,
-            finished=lambda *_: done(1 / n_folds),
+            finished=lambda *_: done(1 / len(parts)),
         )
-    return _rows_back(vstack(scores, format="csr"), np.concatenate(parts))
 
 
 def _score_fold(fold: tuple[Ranker, np.ndarray], X: csr_array, Y: csr_array, Z: csr_array | None, k: int) -> csr_array:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from longtail.combine.calibration import Calibration, LabelFrequency
+from longtail.combine.calibration import Calibration, HeldOut, LabelFrequency
 from longtail.metrics import calibration_error
 from longtail.sparse import from_top_k, labelled_rows
 
@@ -30,7 +30,7 @@ def draw(seed: int, n: int) -> tuple[csr_array, csr_array]:
 @pytest.mark.parametrize("method", ["isotonic", "platt"])
 def test_rare_labels_are_calibrated_too(method: str) -> None:
     frequency = LabelFrequency.of(COUNTS, 2000)
-    fitted, chosen = Calibration.fit(*draw(0, 4000), frequency, method)
+    fitted, chosen = Calibration.fit([HeldOut(*draw(0, 4000), frequency)], method)
     assert chosen == method
     scores, Y = draw(1, 8000)
     found = fitted.apply(scores, frequency)
@@ -44,7 +44,7 @@ def test_rare_labels_are_calibrated_too(method: str) -> None:
 
 def test_one_row_is_calibrated_as_in_a_batch_and_stored_maps_are_the_same() -> None:
     frequency = LabelFrequency.of(COUNTS, 2000)
-    fitted, _ = Calibration.fit(*draw(0, 2000), frequency)
+    fitted, _ = Calibration.fit([HeldOut(*draw(0, 2000), frequency)])
     scores, _ = draw(1, 50)
     whole = fitted.apply(scores, frequency)
     again = Calibration.from_arrays(fitted.arrays())
@@ -56,5 +56,5 @@ def test_one_row_is_calibrated_as_in_a_batch_and_stored_maps_are_the_same() -> N
 
 def test_the_number_of_pairs_chooses_the_function() -> None:
     frequency = LabelFrequency.of(COUNTS, 2000)
-    assert Calibration.fit(*draw(0, 200), frequency)[1] == "platt"
-    assert Calibration.fit(*draw(0, 4000), frequency)[1] == "isotonic"
+    assert Calibration.fit([HeldOut(*draw(0, 200), frequency)])[1] == "platt"
+    assert Calibration.fit([HeldOut(*draw(0, 4000), frequency)])[1] == "isotonic"

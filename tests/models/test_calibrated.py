@@ -19,6 +19,7 @@ from longtail.models.calibrated import Calibrated
 from longtail.models.knn import KNN
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
+from longtail.models.wrapper import score_folds
 from longtail.sparse import resized
 from tests.contract import L, RankerContract, toy
 from tests.fake import Centroid
@@ -62,6 +63,26 @@ def test_scores_become_probabilities_and_the_ranking_stays(base: Ranker, method:
         assert calibration_error(Y_test, after, k) < most
         assert calibration_error(Y_test, after, k) < calibration_error(Y_test, before, k)
     assert model.method_ == ("platt" if method == "platt" else "isotonic")
+
+
+@pytest.mark.parametrize(("base", "n_parts"), [(few(), 3), (KNN(), 10)], ids=lambda value: str(value))
+def test_parts_are_disjoint_and_all_are_used_where_the_base_needs_no_training(
+    base: Ranker, n_parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[np.ndarray] = []
+
+    def noted(copies: list[Ranker], parts: list[np.ndarray], *data: object) -> list[csr_array]:
+        seen.extend(parts)
+        return score_folds(copies, parts, *data)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("longtail.models.calibrated.score_folds", noted)
+    monkeypatch.setattr("longtail.models.calibrated._FOLD", (100, 90))
+    model = Calibrated(base)
+    X, Y = noisy(0, 1000)
+    model.fit(X, Y)
+    assert [len(part) for part in seen] == [90] * n_parts
+    assert len(np.unique(np.concatenate(seen))) == 90 * n_parts
+    assert model.n_fits() == {"calibrated": 1, base.kind: n_parts + 1}
 
 
 def test_few_pairs_are_calibrated_by_platt() -> None:
