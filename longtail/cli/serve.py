@@ -52,6 +52,14 @@ SignatureKey = Annotated[
     ),
 ]
 
+ServeEngine = Annotated[
+    str,
+    typer.Option(
+        metavar="ENGINE",
+        help="Where workers run: local, ray, or ray://HOST:PORT for a cluster (replicas of Ray Serve).",
+    ),
+]
+
 
 def serve_models(
     models: ServedModels,
@@ -67,11 +75,15 @@ def serve_models(
     max_seconds: MaxSeconds = 30.0,
     log_level: LogLevel = "info",
     require_signature: SignatureKey = None,
+    engine: ServeEngine = "local",
 ) -> None:
     """Serve models over HTTP: our API, Annif's API under /v1, and a page for people at /."""
+    from longtail.engine import check_name
+
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise SettingsError(f"serve needs {', '.join(missing)}. Install them with: pip install 'longtail[serve]'")
+    check_name(engine)
     if log_level not in ("debug", "info", "warning", "error"):
         raise SettingsError(f"--log-level {log_level!r}: choose debug, info, warning or error.")
     from longtail.serve.process import run_service
@@ -92,4 +104,9 @@ def serve_models(
     def announce(url: str) -> None:
         tell(f"Serving {', '.join(settings.models)} at {url}")
 
-    run_service(settings, host, port, workers, log_level, announce)
+    if engine == "local":
+        run_service(settings, host, port, workers, log_level, announce)
+        return
+    from longtail.serve.ray_serve import run_on_ray
+
+    run_on_ray(settings, engine, host, port, workers, log_level, announce)

@@ -71,7 +71,7 @@ class RayCluster:
             self._ray.init(address=address, **quiet)
         except (RuntimeError, ConnectionError, ValueError, OSError) as error:
             raise SettingsError(
-                f"Cannot join the Ray cluster at {address}: {_first_line(error)} Run this command on a machine of the "
+                f"Cannot join the Ray cluster at {address}: {first_line(error)} Run this command on a machine of the "
                 "cluster, with the Python and the Ray that the cluster has."
             ) from None
 
@@ -199,7 +199,7 @@ class RayCluster:
                 raise error.cause from None
             raise
         except exceptions.RayError as error:
-            raise WorkerLost(_first_line(error)) from None
+            raise WorkerLost(first_line(error)) from None
         except ConnectionError as error:
             raise _given_up(error) from None
 
@@ -316,11 +316,12 @@ def _import_ray() -> Any:
 
 def _given_up(error: BaseException) -> SettingsError:
     return SettingsError(
-        f"The Ray cluster lost a task {_LOSSES} times, or all of its machines: {_first_line(error)} "
+        f"The Ray cluster lost a task {_LOSSES} times, or all of its machines: {first_line(error)} "
         "Memory may have run out: use fewer cores per machine, or machines with more memory."
     )
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, as a sentence."""
     text = str(error).strip().splitlines()
     return (text[0] if text else type(error).__name__).rstrip(".") + "."

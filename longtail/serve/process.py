@@ -69,7 +69,7 @@ def run_service(
     opened = open_port(host, port)
     kept = [registry.load(folder) for folder in settings.models.values()] if workers > 1 else []  # before any worker
     del kept
-    announce(f"http://{_in_url(host)}:{opened.getsockname()[1]}")
+    announce(url(host, opened.getsockname()[1]))
     options: dict[str, Any] = {
         "log_config": None,
         "access_log": False,
@@ -81,7 +81,7 @@ def run_service(
         "timeout_worker_healthcheck": _HEALTH_SECONDS,
         "ws": "none",
     }
-    learner = BackgroundLearner(_learners(settings))
+    learner = background_learner(settings)
     try:
         with _quiet_signals():
             if settings.learn:
@@ -151,8 +151,10 @@ def _serve_with_workers(
         shutil.rmtree(counters, ignore_errors=True)
 
 
-def _learners(settings: ServiceSettings) -> dict[str, tuple[Path, FeedbackLog]]:
-    return {name: (Path(folder), FeedbackLog(settings.feedback_path(name))) for name, folder in settings.models.items()}
+def background_learner(settings: ServiceSettings) -> BackgroundLearner:
+    """Return what trains the models of a service on their feedback."""
+    logs = {name: (Path(folder), FeedbackLog(settings.feedback_path(name))) for name, folder in settings.models.items()}
+    return BackgroundLearner(logs)
 
 
 @contextlib.contextmanager
@@ -166,5 +168,6 @@ def _quiet_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+def url(host: str, port: int) -> str:
+    """Return the address of a service."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

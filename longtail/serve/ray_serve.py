@@ -1,0 +1,107 @@
+"""The service on a Ray cluster: the same application in replicas that Ray Serve starts, replaces and sends requests to.
+
+Model folders, and the folder of the feedback logs, must be where every machine of the cluster can read them. As without
+Ray, models learn on feedback in the process that was started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from longtail import engine, registry
+from longtail.engine.ray_cluster import first_line
+from longtail.errors import SettingsError
+from longtail.serve.logs import log, log_to_stderr
+from longtail.serve.process import background_learner, open_port, url
+from longtail.serve.settings import ServiceSettings
+
+_NAME = "longtail"
+_MOST_REQUESTS = 256  # that one replica works on at a time; the service itself refuses what is too much
+_INSTALL = "Install it with: pip install 'longtail[serve,ray]' 'ray[serve]'"
+
+
+def run_on_ray(
+    settings: ServiceSettings,
+    cluster: str,
+    host: str,
+    port: int,
+    replicas: int = 1,
+    log_level: str = "info",
+    announce: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve on a Ray cluster until the process is told to stop (SIGTERM or Ctrl+C).
+
+    Parameters
+    ----------
+    settings : ServiceSettings
+        Models, limits and tokens.
+    cluster : str
+        "ray", or "ray://HOST:PORT" for the cluster whose head listens there.
+    host, port
+        Address to bind to on every machine of the cluster.
+    replicas : int
+        Number of replicas, of one core each.
+    log_level : str
+        Lowest level that is logged.
+    announce : function, optional
+        Receives the address of the service when it answers.
+    """
+    serve = _import_serve()
+    log_to_stderr(log_level)
+    for folder in settings.models.values():  # an error of a replica would arrive late, among many others
+        registry.load(folder)
+    with open_port(host, port) as opened:
+        port = opened.getsockname()[1]
+
+    def build() -> Any:
+        from longtail.serve.service import make_app
+
+        log_to_stderr(log_level)
+        return make_app(settings)
+
+    with engine.use(cluster), _stop_signal() as stopped:
+        deployment = serve.deployment(
+            serve.ingress(build)(),
+            name=_NAME,
+            num_replicas=replicas,
+            max_ongoing_requests=_MOST_REQUESTS,
+            ray_actor_options={"num_cpus": 1},
+        )
+        learner = background_learner(settings)
+        try:
+            serve.start(http_options={"host": host, "port": port})
+            serve.run(deployment.bind(), name=_NAME, route_prefix="/")
+            announce(url(host, port))
+            if settings.learn:
+                learner.start()
+            stopped.wait()
+        except RuntimeError as error:
+            raise SettingsError(f"Ray Serve cannot run the service: {first_line(error)}") from None
+        finally:
+            learner.stop()
+            serve.shutdown()
+            log.info("stopped")
+
+
+@contextlib.contextmanager
+def _stop_signal() -> Iterator[threading.Event]:
+    """Provide an event that is set by SIGTERM or Ctrl+C."""
+    stopped = threading.Event()
+    old = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def _import_serve() -> Any:
+    try:
+        from ray import serve
+    except ImportError as error:
+        raise SettingsError(f"serve --engine ray needs Ray Serve ({error.name} is missing). {_INSTALL}") from None
+    return serve
