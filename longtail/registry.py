@@ -275,7 +275,7 @@ def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker |
     if depth > _MOST_NESTED:
         raise ModelError(f"{folder}: nested more than {_MOST_NESTED} deep. Train or copy the model again.")
     try:
-        stored = store.read(folder, mmap=mmap, verify=verify)
+        stored = store.read(folder, mmap=mmap, verify=verify, defer=True)
         cls: Any = _imported(TAGGER) if stored.kind == "tagger" else _stored_class(stored)
         parts = {name: _load(folder / name, mmap, verify, depth + 1) for name in _part_names(stored)}
         cls._check_stored(stored, parts)

@@ -65,8 +65,8 @@ class Forest(FlatArrays):
         """Declare what the arrays must be; D and L are the numbers of features and labels."""
         starts = {f"{name}_at": pointers("T+1", f"{name}s", "i8") for name in ("node", "group", "level", "label")}
         arrays = {
-            "ptr": Array(_POINTERS, "T 2*D+1", least=0),
-            "nodes": Array("u2 i4", "entries", least=0),
+            "ptr": Array(_POINTERS, "T 2*D+1"),  # the values of both are compared in `_are_trees`
+            "nodes": Array("u2 i4", "entries"),
             "values": floats("entries", "i1 f4"),
             "scale": floats("nodes"),
             "bias": floats("nodes"),

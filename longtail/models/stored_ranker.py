@@ -86,7 +86,8 @@ class StoredRanker(Params):
                     f"not {expected[0]} and {expected[1]}. {REMEDY}"
                 )
         rules = cls._array_rules(stored, parts) | LabelMap.array_rules(stored.arrays)
-        check_arrays(rules, stored.arrays, {"D": n_features, "L": n_labels}, stored.folder)
+        sizes = {"D": n_features, "L": n_labels}
+        check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
 
     @classmethod
     def _labels_of_part(cls, name: str, stored: store.Stored) -> int:

@@ -23,7 +23,7 @@ from longtail.kernels import pool
 from longtail.params import Integer, OneOf
 from longtail.store.atomic import recovered
 from longtail.store.facts import ListOf, Record
-from longtail.store.invariants import REMEDY
+from longtail.store.invariants import CHANGED, REMEDY, Checksum
 
 FORMAT_VERSION = 3  # to be raised whenever arrays change their meaning
 _CHECK_ALL_BELOW = 1 << 30  # bytes; larger folders are checked by size and shape only, so that they open at once
@@ -52,6 +52,7 @@ class Stored:
     meta: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     folder: Path = Path()
+    checksums: dict[str, Checksum] = field(default_factory=dict)  # that are still to be compared
 
 
 def _checksum(path: Path) -> int:
@@ -98,7 +99,9 @@ def write(folder: str | os.PathLike[str], kind: str, meta: dict[str, Any], array
     (folder / "model.json").write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def read(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | None = None) -> Stored:
+def read(
+    folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | None = None, defer: bool = False
+) -> Stored:
     """Read one model folder back.
 
     Parameters
@@ -109,6 +112,8 @@ def read(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | No
         Memory-map the arrays instead of reading them: pages are loaded on first use and shared between processes.
     verify : bool, optional
         Compare checksums. By default this is done for folders below 1 GiB; sizes and shapes are always compared.
+    defer : bool
+        Leave checksums to :func:`longtail.store.invariants.check_arrays`, which looks at all values anyway.
     """
     folder = recovered(folder)
     document = read_document(folder)
@@ -117,11 +122,18 @@ def read(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | No
     if verify is None:
         verify = n_bytes < _CHECK_ALL_BELOW
 
-    def work(name: str) -> np.ndarray:
-        return _read_array(folder / f"{name}.npy", records[name], mmap, verify)
+    def work(name: str) -> tuple[np.ndarray, Checksum]:
+        path = folder / f"{name}.npy"
+        array, checksum = _read_array(path, records[name], mmap)
+        if verify and not defer and not checksum.matches(array):
+            raise ModelError(f"{path} {CHANGED}. {REMEDY}")
+        return array, checksum
 
-    arrays = pool.run(work, records, None if n_bytes > _ON_ONE_THREAD else 1)
-    return Stored(document["kind"], document["meta"], dict(zip(records, arrays, strict=True)), folder)
+    threads = None if n_bytes > _ON_ONE_THREAD and not (mmap and defer) else 1
+    found = dict(zip(records, pool.run(work, records, threads), strict=True))
+    arrays = {name: array for name, (array, _) in found.items()}
+    checksums = {name: checksum for name, (_, checksum) in found.items()} if verify and defer else {}
+    return Stored(document["kind"], document["meta"], arrays, folder, checksums)
 
 
 def stamp(folder: Path) -> tuple[int, int, int] | None:
@@ -172,7 +184,7 @@ def is_plain_name(name: Any) -> bool:
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and ".." not in name
 
 
-def _read_array(path: Path, record: dict[str, Any], mmap: bool, verify: bool) -> np.ndarray:
+def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndarray, Checksum]:
     if path.is_symlink():
         raise ModelError(f"{path}: a link. A model folder holds its arrays itself. {REMEDY}")
     if not path.is_file():
@@ -181,8 +193,6 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool, verify: bool) ->
     if size != record["bytes"]:
         raise ModelError(f"{path}: {size} bytes, but model.json says {record['bytes']}. {REMEDY}")
     content = _content(path, size, mmap)
-    if verify and zlib.crc32(content.data) != record["crc32"]:
-        raise ModelError(f"{path}: its content has changed since the model was saved. {REMEDY}")
     try:
         with io.BytesIO(content[:_LONGEST_HEADER].tobytes()) as file:
             major = np.lib.format.read_magic(file)[0]
@@ -196,11 +206,12 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool, verify: bool) ->
     if dtype.str != record["dtype"] or list(shape) != record["shape"]:
         raise ModelError(f"{path}: {dtype.str}{list(shape)}, but model.json says otherwise. {REMEDY}")
     n = math.prod(shape)
+    if start % dtype.itemsize:  # kernels are compiled for values that lie on whole numbers of their size
+        raise ModelError(f"{path}: its values begin at byte {start}, as those of no saved array do. {REMEDY}")
     if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
         raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")
-    if n == 0:
-        return np.empty(shape, dtype)
-    return content[start:].view(dtype).reshape(shape)
+    checksum = Checksum(content[:start], record["crc32"])
+    return (content[start:].view(dtype).reshape(shape) if n else np.empty(shape, dtype)), checksum
 
 
 def _content(path: Path, size: int, mmap: bool) -> np.ndarray:

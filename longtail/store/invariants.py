@@ -17,21 +17,28 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from longtail.errors import ModelError
-from longtail.kernels import pool
+from longtail.kernels import check, pool
+from longtail.sparse import frozen
 
 Sizes = dict[str, int]
-_BLOCK = 1 << 16  # values looked at together: few enough to stay in the cache
+_BLOCK = 1 << 18  # bytes looked at together: few enough to stay in the cache
+_PIECE = 512  # bytes of text that are looked at together
+_NOT_ASCII = np.uint64(0x8080808080808080)
 _ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
 _LARGEST = 1e18  # beyond what training can give a weight
 _POINTERS, _INDICES = "i4 i8", "i4"
+_ALL_BITS, _MAGNITUDE = np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)  # the latter without the sign
+CHANGED = "has changed since the model was saved"
 REMEDY = "Train or copy the model again."
 
 
@@ -105,6 +112,18 @@ class Rules:
         return Rules(arrays, tuple(replace(r, prefix=f"{prefix}{r.prefix}") for r in self.relations))
 
 
+@dataclass(frozen=True)
+class Checksum:
+    """The CRC-32 that the file of an array must have, and the header that comes before its values."""
+
+    header: np.ndarray
+    crc32: int
+
+    def matches(self, array: np.ndarray) -> bool:
+        """Return whether header and values are what was saved."""
+        return zlib.crc32(array.reshape(-1).data, zlib.crc32(self.header.data)) == self.crc32
+
+
 def floats(
     shape: str, dtypes: str = "f4", *, least: float = -_LARGEST, above: float | None = None, most: float = _LARGEST
 ) -> Array:
@@ -160,20 +179,20 @@ def packed_names(blob: str, offsets: str, n: str) -> Rules:
 
     def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
         """Return whether the block is UTF-8 and every string begins with a character."""
-        begins = arrays[offsets][:-1]
-        first = arrays[blob][begins[begins < len(arrays[blob])]]
-        try:
-            arrays[blob].tobytes().decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            return False
-        return not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
+        begins, content = np.asarray(arrays[offsets])[:-1], np.asarray(arrays[blob])
+        first = content[begins[: np.searchsorted(begins, len(content))]]  # the last strings may be empty
+        return _is_utf8(content) and not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
 
     arrays = {blob: codes(f"{blob}.bytes", "u1"), offsets: pointers(f"{n}+1", into=f"{blob}.bytes", dtypes="i8")}
     return Rules(arrays, (Relation(are_text, f"{blob} and {offsets} do not hold text"),))
 
 
 def check_arrays(
-    rules: Rules, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], where: str | os.PathLike[str]
+    rules: Rules,
+    arrays: Mapping[str, np.ndarray],
+    sizes: Mapping[str, int],
+    where: str | os.PathLike[str],
+    checksums: Mapping[str, Checksum] | None = None,
 ) -> Sizes:
     """Compare arrays with their rules; return all sizes, those found in shapes too.
 
@@ -185,6 +204,8 @@ def check_arrays(
         Sizes that are known already, such as D features and L labels.
     where : path-like
         The folder, for error messages.
+    checksums : dict of Checksum, optional
+        Checksums of the arrays, compared in the same pass: memory is slower than the comparisons.
     """
     known: Sizes = dict(sizes)
     where = os.fspath(where)
@@ -197,7 +218,9 @@ def check_arrays(
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
     large = sum(array.nbytes for array in arrays.values()) > _ON_ONE_THREAD
     problems = pool.run(
-        lambda name: _value_problem(rules.arrays[name], arrays[name], known), rules.arrays, None if large else 1
+        lambda name: _problem(rules.arrays[name], arrays[name], known, (checksums or {}).get(name)),
+        rules.arrays,
+        None if large else 1,
     )
     for name, problem in zip(rules.arrays, problems, strict=True):
         if problem:
@@ -233,6 +256,7 @@ def _fits(size: int, text: str, known: Sizes) -> bool:
     return rest == 0 and size >= more
 
 
+@lru_cache(maxsize=256)
 def _parsed(text: str) -> tuple[int, str, int]:
     match = _SIZE.fullmatch(text)
     assert match, text
@@ -255,35 +279,104 @@ def _times(shape: tuple[Any, ...]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _value_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
-    """Look at all values, a block at a time."""
+def _is_utf8(content: np.ndarray) -> bool:
+    """Return whether bytes are UTF-8.
+
+    ASCII is always right and cannot be inside of another character. Of pieces of the text, only those that are not all
+    ASCII are decoded, each with the piece after it.
+    """
+    whole = len(content) // _PIECE * _PIECE
+    pieces = content[:whole].view(np.uint64).reshape(-1, _PIECE // 8)
+    kept = (np.bitwise_or.reduce(pieces, axis=1) & _NOT_ASCII) != 0
+    kept[1:] |= kept[:-1]
+    try:
+        (pieces[kept].tobytes() + content[whole:].tobytes()).decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _problem(rule: Array, array: np.ndarray, known: Sizes, checksum: Checksum | None) -> str | None:
+    """Look at all values, in one pass where nothing is wrong, and return the first problem."""
     flat = np.asarray(array).reshape(-1)  # of no subclass, which would slow down each of the steps below
     below = None if rule.below is None else size_of(rule.below, known)
-    if array.dtype.kind == "b" and len(flat) and flat.view(np.uint8).max() > 1:
+    bounds = _bit_bounds(rule, flat.dtype, below)
+    inside, crc = bounds is not None, None if checksum is None else zlib.crc32(checksum.header.data)
+    if checksum is not None or bounds:
+        for block in _blocks(flat):
+            crc = None if crc is None else zlib.crc32(block.data, crc)
+            if bounds:
+                least, most = check.bit_range(frozen(block.view(np.uint32)), bounds.mask)
+                inside = inside and bounds.least <= least and most <= bounds.most
+    if checksum is not None and crc != checksum.crc32:
+        return CHANGED
+    return (None if inside else _range_problem(rule, flat, below)) or _order_problem(rule, flat, known)
+
+
+def _blocks(flat: np.ndarray) -> Iterator[np.ndarray]:
+    size = _BLOCK // flat.dtype.itemsize
+    return (flat[start : start + size] for start in range(0, len(flat), size))
+
+
+class _BitBounds(NamedTuple):
+    """Bounds of values of 32 bits, of which only the bits of a mask count, as whole numbers without a sign."""
+
+    mask: np.uint32
+    least: int
+    most: int
+
+
+def _bit_bounds(rule: Array, dtype: np.dtype[Any], below: int | None) -> _BitBounds | Literal[False] | None:
+    """Return bounds that surely keep the rule; False where the type keeps it, None where values must be compared.
+
+    Whole numbers from 0, taken as unsigned, have one bound only: a negative one becomes large. The bits of real numbers
+    that are not negative have the same order as the numbers, with infinity and NaN above all others.
+    """
+    low = rule.least if rule.above is None else rule.above
+    high = rule.most if below is None else below - 1
+    if low is None and high is None and not rule.finite:
+        return False
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        high = limits.max if high is None else min(high, limits.max)
+        if (low is None or low <= limits.min) and high == limits.max:
+            return False
+        return _BitBounds(_ALL_BITS, 0, int(high)) if dtype == np.int32 and rule.least == 0 else None
+    if dtype != np.float32 or low is None or high is None or (low < 0 and low != -high):
+        return None
+    first, last = (int(np.float32(limit).view(np.uint32)) for limit in (low, high))
+    if low < 0:
+        return _BitBounds(_MAGNITUDE, 0, last)
+    return _BitBounds(_ALL_BITS, first + (rule.above is not None), last)
+
+
+def _range_problem(rule: Array, flat: np.ndarray, below: int | None) -> str | None:
+    """Compare all values with their bounds."""
+    for block in _blocks(flat):
+        low, high = block.min(), block.max()
+        if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN where a value is
+            return "holds NaN or infinity"
+        if rule.least is not None and low < rule.least:
+            return f"holds {low}, but its values must be at least {rule.least:g}"
+        if rule.above is not None and low <= rule.above:
+            return f"holds {low}, but its values must be above {rule.above:g}"
+        if rule.most is not None and high > rule.most:
+            return f"holds {high}, but its values must be at most {rule.most:g}"
+        if below is not None and high >= below:
+            return f"holds {high}, but its values must be below {below}"
+    return None
+
+
+def _order_problem(rule: Array, flat: np.ndarray, known: Sizes) -> str | None:
+    """Compare values with each other."""
+    if flat.dtype.kind == "b" and len(flat) and flat.view(np.uint8).max() > 1:
         return "holds bytes that are neither 0 nor 1"
     if rule.into is not None:
         end = size_of(rule.into, known)
         if not len(flat) or flat[0] != 0 or flat[-1] != end:
             return f"does not go from 0 to {end}"
-    bounded = rule.finite or any(limit is not None for limit in (rule.least, rule.above, rule.most, below))
-    if not (bounded or rule.into is not None):
-        return None
-    for start in range(0, len(flat), _BLOCK):
-        block = flat[start : start + _BLOCK]
-        if rule.into is not None and (flat[start + 1 : start + _BLOCK + 1] < block[: len(flat) - start - 1]).any():
+        if (flat[1:] < flat[:-1]).any():
             return "descends"
-        if bounded:
-            low, high = block.min(), block.max()
-            if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN where a value is
-                return "holds NaN or infinity"
-            if rule.least is not None and low < rule.least:
-                return f"holds {low}, but its values must be at least {rule.least:g}"
-            if rule.above is not None and low <= rule.above:
-                return f"holds {low}, but its values must be above {rule.above:g}"
-            if rule.most is not None and high > rule.most:
-                return f"holds {high}, but its values must be at most {rule.most:g}"
-            if below is not None and high >= below:
-                return f"holds {high}, but its values must be below {below}"
     if rule.distinct and len(flat) and np.bincount(flat).max() > 1:
         return "holds a number twice"
     return None

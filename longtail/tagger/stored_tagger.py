@@ -97,7 +97,7 @@ class StoredTagger(Params):
             }
             rules |= Rules(vocabulary).prefixed("vectorizer_")
         sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}
-        check_arrays(rules, stored.arrays, sizes, stored.folder)
+        check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
 
     def _check_loaded(self) -> None:
         """Compare the settings that were loaded with their constraints."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,19 @@ import pytest
 
 import longtail
 from longtail.errors import LongtailError, ModelError
-from longtail.store.invariants import Rules, check_arrays, counts, csr, flags, floats, indices, pointers
+from longtail.store.invariants import (
+    Checksum,
+    Rules,
+    check_arrays,
+    cosines,
+    counts,
+    csr,
+    flags,
+    floats,
+    indices,
+    packed_names,
+    pointers,
+)
 from tests.fuzz.models import KINDS, build, use
 from tests.fuzz.mutate import copied, set_array
 
@@ -148,3 +162,70 @@ def test_every_kind_of_model_is_fuzzed() -> None:
 
     outermost = {expression.partition("(")[0] for expression, _ in KINDS.values()}
     assert outermost == set(registry.names())
+
+
+EDGES = {  # what an array of one rule may hold, and what it may not
+    "cosines": (cosines("n"), [-1.0, 0.0, 1.005], [1.02, -1.02, np.nan, -np.nan, np.inf, -np.inf]),
+    "floats": (floats("n"), [-9e17, 0.0, 1e-45, 9e17], [2e18, -2e18, np.nan, np.inf, -np.inf]),
+    "from 0": (floats("n", least=0), [0.0, -0.0, 5.0], [-1e-45, -1.0, np.nan, np.inf]),
+    "above 0": (floats("n", above=0), [1e-45, 5.0], [0.0, -0.0, -1.0, np.nan, np.inf]),
+    "shares": (floats("n", least=0, most=1), [0.0, 1.0], [1.001, -0.001, np.nan]),
+    "between": (floats("n", least=-1, most=3), [-1.0, 3.0], [-1.1, 3.1, np.nan]),
+    "indices": (indices("n", below="L"), [0, 4], [5, -1, 2**31 - 1, -(2**31)]),
+    "counts": (counts("n"), [0, 2**31 - 1], [-1, -(2**31)]),
+    "wide": (indices("n", below="L", dtypes="i8"), [0, 4], [5, -1, 2**32]),
+}
+
+
+@pytest.mark.parametrize("name", EDGES)
+@pytest.mark.parametrize("n", [1, 70_000])
+def test_values_at_the_edge_of_their_rule(name: str, n: int) -> None:
+    rule, right, wrong = EDGES[name]
+    kind = np.dtype(rule.dtypes.split()[0])
+    for value in right + wrong:
+        array = np.full(n, right[-1], kind)
+        array[n // 2] = value
+        rules = Rules({"a": rule})
+        if value in right:
+            check_arrays(rules, {"a": array}, {"L": 5}, "m")
+        else:
+            with pytest.raises(ModelError, match=r"a\.npy holds"):
+                check_arrays(rules, {"a": array}, {"L": 5}, "m")
+
+
+def test_text_is_refused_exactly_where_python_cannot_decode_it() -> None:
+    rng = np.random.default_rng(0)
+    rules = packed_names("names", "offsets", "n")
+    words = [*"abc", "é", "中", "😀", "\ud800"]
+    seen = {True: 0, False: 0}
+    for _ in range(300):
+        text = "".join(rng.choice(words, size=4000, p=[0.997, *[0.0005] * 6]))
+        content = np.frombuffer(text.encode("utf-8", "surrogatepass"), np.uint8).copy()
+        content = content[: rng.integers(1, len(content))] if rng.random() < 0.3 else content
+        content[rng.integers(len(content))] = rng.integers(256) if rng.random() < 0.3 else 97
+        try:
+            content.tobytes().decode("utf-8", "surrogatepass")
+            right = True
+        except UnicodeDecodeError:
+            right = False
+        arrays = {"names": content, "offsets": np.array([0, len(content), len(content)])}
+        with nullcontext() if right else pytest.raises(ModelError, match="do not hold text"):
+            check_arrays(rules, arrays, {}, "m")
+        seen[right] += 1
+    assert min(seen.values()) > 30
+
+
+def test_a_string_that_begins_inside_of_a_character_is_refused() -> None:
+    content = np.frombuffer("aéb".encode(), np.uint8)
+    with pytest.raises(ModelError, match="do not hold text"):
+        check_arrays(packed_names("names", "offsets", "n"), {"names": content, "offsets": np.array([0, 2, 4])}, {}, "m")
+
+
+def test_a_checksum_is_compared_with_the_values() -> None:
+    array = np.arange(5, dtype=np.int32)
+    header = np.frombuffer(b"header", np.uint8)
+    right = Checksum(header, zlib.crc32(b"header" + array.tobytes()))
+    rules = Rules({"a": indices("n", below="L")})
+    check_arrays(rules, {"a": array}, {"L": 5}, "m", {"a": right})
+    with pytest.raises(ModelError, match=r"a\.npy has changed"):
+        check_arrays(rules, {"a": array}, {"L": 5}, "m", {"a": Checksum(header, right.crc32 + 1)})

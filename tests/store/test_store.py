@@ -10,6 +10,7 @@ import pytest
 
 from longtail import store
 from longtail.errors import ModelError
+from tests.fuzz.mutate import record
 
 
 def written(folder: Path) -> Path:
@@ -78,7 +79,7 @@ def test_a_changed_array_is_refused(tmp_path: Path) -> None:
     content = bytearray((tmp_path / "m" / "w.npy").read_bytes())
     content[-1] ^= 1
     (tmp_path / "m" / "w.npy").write_bytes(bytes(content))
-    with pytest.raises(ModelError, match=r"w\.npy: its content has changed"):
+    with pytest.raises(ModelError, match=r"w\.npy has changed since the model was saved"):
         store.read(tmp_path / "m")
 
 
@@ -107,3 +108,14 @@ def test_a_damaged_record_is_refused(tmp_path: Path, text: str) -> None:
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="not a model folder"):
         store.read(tmp_path)
+
+
+def test_an_array_that_does_not_lie_on_whole_numbers_is_refused(tmp_path: Path) -> None:
+    """Kernels are compiled for aligned arrays; a header of odd length would have them compiled anew."""
+    path = written(tmp_path / "m") / "w.npy"
+    content = path.read_bytes()
+    length = int.from_bytes(content[8:10], "little")
+    path.write_bytes(content[:8] + (length + 1).to_bytes(2, "little") + b" " + content[10:])
+    record(path)
+    with pytest.raises(ModelError, match="begin at byte 129"):
+        store.read(tmp_path / "m")
