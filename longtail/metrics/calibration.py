@@ -58,7 +58,11 @@ def calibration_error(
     >>> calibration_error(truth, scores)
     25.0
     """
-    curve = reliability_curve(Y_true, scores, k, n_bins=n_bins, labels=labels, ignore=ignore)
+    return curve_error(reliability_curve(Y_true, scores, k, n_bins=n_bins, labels=labels, ignore=ignore))
+
+
+def curve_error(curve: list[dict[str, float]]) -> float:
+    """Return the expected calibration error, in percentage points, of what :func:`reliability_curve` returns."""
     total = sum(point["pairs"] for point in curve)
     gaps = sum(point["pairs"] * abs(point["score"] - point["correct"]) for point in curve)
     return float(gaps / total) if total else float("nan")

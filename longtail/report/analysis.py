@@ -1,4 +1,4 @@
-"""What a report says beyond the metrics: calibration, labels found and missed, confusions, intervals of differences.
+"""What a report says beyond the metrics: labels found and missed, confusions, intervals of differences.
 
 All functions take the true labels Y and scores (N, L) whose rows go from the highest to the lowest score, without
 points that have no label.
@@ -11,10 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csc_array, csr_array
 
-from longtail.metrics.bins import equal_volume
 from longtail.sparse import entry_keys, entry_rows, label_counts, ones_like, select_entries
 
-_RELIABILITY_BINS = 10
 _RESAMPLES = 1000
 _BLOCK_COUNTS = 10_000_000  # counts of resampled points held at a time
 _LEAST_TRUE = 5  # test points of a label that is called well or badly predicted
@@ -31,42 +29,12 @@ def correct_entries(Y: csr_array, top: csr_array) -> np.ndarray:
     return np.isin(entry_keys(top), entry_keys(Y))
 
 
-def rare_labels_mask(counts: np.ndarray) -> np.ndarray:
-    """Mark the rarest labels, which together have a fifth of all labels of training points."""
-    by_frequency, ends = equal_volume(np.asarray(counts, np.int64), 5)
-    rare = np.zeros(len(counts), bool)
-    rare[by_frequency[ends[3] :]] = True
-    return rare
-
-
 def labels_with_counts(counts: np.ndarray) -> csr_array:
     """Return labels of points in which each label occurs so often: what metrics take as training labels."""
     ends = np.concatenate([[0], np.cumsum(counts)])
     rows = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
     shape = (int(counts.max(initial=0)), len(counts))
     return csr_array(csc_array((np.ones(len(rows), np.float32), rows, ends), shape=shape))
-
-
-class ReliabilityBin(NamedTuple):
-    """Suggestions with scores in one interval: their number, mean score, and the share that is correct."""
-
-    n: int
-    score: float
-    correct: float
-
-
-def reliability_bins(scores: np.ndarray, correct: np.ndarray) -> list[ReliabilityBin]:
-    """Compare scores with how often they are right, in ten bins of equal width; empty bins are left out."""
-    at = np.minimum((scores * _RELIABILITY_BINS).astype(int), _RELIABILITY_BINS - 1)
-    n = np.bincount(at, minlength=_RELIABILITY_BINS)
-    sums = np.bincount(at, scores, _RELIABILITY_BINS), np.bincount(at, correct, _RELIABILITY_BINS)
-    return [ReliabilityBin(int(n[b]), sums[0][b] / n[b], sums[1][b] / n[b]) for b in np.flatnonzero(n)]
-
-
-def expected_error(bins: list[ReliabilityBin]) -> float:
-    """Return the expected calibration error in percentage points: the mean distance of score and share correct."""
-    total = sum(one.n for one in bins)
-    return 100 * sum(one.n * abs(one.score - one.correct) for one in bins) / total if total else float("nan")
 
 
 class LabelResult(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.metrics.calibration import calibration_error, curve_error, mark_rare_labels, reliability_curve
 from longtail.report import analysis
 from longtail.report.bin_bars import bin_name
 from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
@@ -84,7 +85,7 @@ class ReportData:
     @cached_property
     def rare(self) -> np.ndarray:
         """Which labels are rare, (L,)."""
-        return analysis.rare_labels_mask(self.counts)
+        return mark_rare_labels(self.counts)
 
     @property
     def most_rare(self) -> int:
@@ -127,7 +128,7 @@ def _summary_section(data: ReportData) -> Section:
         for k in (1, 5) if name not in ("nDCG", "R", "C") else (5,):
             values = [model.row[f"{name}@{k}"] for model in data.models]
             rows.append([f"{name}@{k}: {meaning}", *_best(values, 2, " %")])
-    errors = [analysis.expected_error(_reliability(data, model, 1)) for model in data.models]
+    errors = [calibration_error(data.Y, model.scores) for model in data.models]
     rows.append(["ECE@1: distance of the first score from the share correct", *_best(errors, 2, " points", less=True)])
     suggested = [len(np.unique(analysis.top_entries(model.scores, 5).indices)) for model in data.models]
     rows.append(["different labels among the top 5 of all points", *(f"{n:,}" for n in suggested)])
@@ -249,28 +250,21 @@ def _frequency_section(data: ReportData) -> Section:
     return Section("Contribution by label frequency", text, blocks)
 
 
-def _reliability(data: ReportData, model: MeasuredModel, k: int, rare: bool = False) -> list[analysis.ReliabilityBin]:
-    top = analysis.top_entries(model.scores, k)
-    correct = analysis.correct_entries(data.Y, top)
-    wanted = data.rare[top.indices] if rare else np.ones(top.nnz, bool)
-    return analysis.reliability_bins(top.data[wanted].astype(float), correct[wanted].astype(float))
-
-
 def _calibration_section(data: ReportData) -> Section:
     blocks: list[Table | Chart] = []
     axes = Axis("score", " %", shown=(0.0, 100.0)), Axis("correct", " %", shown=(0.0, 100.0))
     rows: list[list[Cell]] = []
-    for caption, k, rare in (
-        ("First suggestion of each point.", 1, False),
-        ("Rare labels among the top five.", 5, True),
+    for caption, k, labels in (
+        ("First suggestion of each point.", 1, None),
+        ("Rare labels among the top five.", 5, data.rare),
     ):
         series = []
         for model in data.models:
-            bins = _reliability(data, model, k, rare)
-            series.append(Series(model.name, [(100 * one.score, 100 * one.correct) for one in bins]))
-            error = analysis.expected_error(bins)
+            curve = reliability_curve(data.Y, model.scores, k, labels=labels)
+            series.append(Series(model.name, [(point["score"], point["correct"]) for point in curve]))
+            error = curve_error(curve)
             shown = "–" if np.isnan(error) else f"{error:.2f} points"
-            rows.append([f"{model.name}: {caption}", shown, f"{sum(one.n for one in bins):,}"])
+            rows.append([f"{model.name}: {caption}", shown, f"{sum(point['pairs'] for point in curve):,}"])
         blocks.append(Chart(line_chart(series, *axes, diagonal=True), caption))
     blocks.append(Table(["", "expected calibration error", "suggestions"], rows))
     text = (

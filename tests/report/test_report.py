@@ -136,16 +136,6 @@ def test_bootstrap_intervals() -> None:
     assert analysis.bootstrap_difference(same, same) == (0, 0, 0)
 
 
-def test_reliability() -> None:
-    rng = np.random.default_rng(2)
-    scores = rng.random(20_000)
-    right = (rng.random(20_000) < scores).astype(float)
-    assert analysis.expected_error(analysis.reliability_bins(scores, right)) < 2
-    assert analysis.expected_error(analysis.reliability_bins(np.full(10, 0.75), np.ones(10))) == pytest.approx(25)
-    assert analysis.expected_error(analysis.reliability_bins(np.array([1.0]), np.array([1.0]))) == 0
-    assert np.isnan(analysis.expected_error([]))
-
-
 def test_labels_and_confusions() -> None:
     # Label 0 is always found; label 1 is always missed and label 2 suggested instead.
     Y = csr_array(np.tile([[1.0, 1.0, 0.0, 0.0]], (6, 1)))
