@@ -20,6 +20,8 @@ from longtail.report.trade_off import choose_view
 from longtail.report.weight_norms import grouped_means
 
 _EXAMPLES_SHOWN, _EXTREMES_SHOWN, _CONFUSIONS_SHOWN, _TEXT_SHOWN = 20, 10, 15, 400
+_NAME_SHOWN = 120  # characters of a label's name
+_LEAST_DRAWN = 20  # suggestions in a bin whose share of correct ones is drawn: that of fewer is mostly chance
 _DIFFERENCES_OF = {"P@1": (None, 1), "P@5": (None, 5), "PSP@1": ("weights", 1), "PSP@5": ("weights", 5)}
 
 
@@ -94,7 +96,7 @@ class ReportData:
 
     def tag(self, label: int, kind: str = "plain", note: str = "") -> Tag:
         """Return a label with its name and whether it is rare."""
-        return Tag(self.label_names[label], kind, bool(self.rare[label]), note)
+        return Tag(_shortened(self.label_names[label], _NAME_SHOWN), kind, bool(self.rare[label]), note)
 
 
 def build_sections(data: ReportData) -> list[Section]:
@@ -177,7 +179,7 @@ def _differences_section(data: ReportData) -> Section | None:
         cells: list[Cell] = []
         for other in gains[1:]:
             mean, low, high = analysis.bootstrap_difference(other, gains[0])
-            shown = f"{mean:+.2f}  [{low:+.2f}, {high:+.2f}]"
+            shown = f"{mean:+.2f}  [{low:+.2f}, {high:+.2f}]".replace("-", "−")
             cells.append(Strong(shown) if low > 0 or high < 0 else shown)
         rows.append([metric, *cells])
     text = (
@@ -261,7 +263,8 @@ def _calibration_section(data: ReportData) -> Section:
         series = []
         for model in data.models:
             curve = reliability_curve(data.Y, model.scores, k, labels=labels)
-            series.append(Series(model.name, [(point["score"], point["correct"]) for point in curve]))
+            drawn = [(point["score"], point["correct"]) for point in curve if point["pairs"] >= _LEAST_DRAWN]
+            series.append(Series(model.name, drawn))
             error = curve_error(curve)
             shown = "–" if np.isnan(error) else f"{error:.2f} points"
             rows.append([f"{model.name}: {caption}", shown, f"{sum(point['pairs'] for point in curve):,}"])
@@ -269,7 +272,8 @@ def _calibration_section(data: ReportData) -> Section:
     blocks.append(Table(["", "expected calibration error", "suggestions"], rows))
     text = (
         "Of suggestions with a score of 30 %, 30 % should be correct: then a curve lies on the diagonal. Below it, the "
-        "model is overconfident; above it, underconfident. The error is the mean distance from the diagonal."
+        "model is overconfident; above it, underconfident. Bins of fewer than "
+        f"{_LEAST_DRAWN} suggestions are not drawn. The error is the mean distance from the diagonal over all bins."
     )
     return Section("Are scores probabilities?", text, blocks)
 
@@ -365,7 +369,7 @@ def _examples_section(data: ReportData) -> Section:
     rows: list[list[Cell]] = []
     for at in analysis.choose_examples(data.Y, data.rare, _EXAMPLES_SHOWN).tolist():
         true = data.Y.indices[data.Y.indptr[at] : data.Y.indptr[at + 1]].tolist()
-        text = f"point {at}" if data.texts is None else _shortened(data.texts[at])
+        text = f"point {at}" if data.texts is None else _shortened(data.texts[at], _TEXT_SHOWN)
         cells: list[Cell] = []
         met: set[int] = set()
         for model in data.models:
@@ -384,6 +388,6 @@ def _examples_section(data: ReportData) -> Section:
     return Section("Twenty examples", text, [Table(heading, rows, numeric=False)])
 
 
-def _shortened(text: str) -> str:
+def _shortened(text: str, length: int) -> str:
     plain = " ".join(text.split())
-    return plain if len(plain) <= _TEXT_SHOWN else f"{plain[: _TEXT_SHOWN - 1]}…"
+    return plain if len(plain) <= length else f"{plain[: length - 1]}…"

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from longtail.report.figure import COLOURS, new_figure, percent_axis, plain_text, save_figure
 
 ResultRow = dict[str, Any]
-_STRETCH = 2.0  # a model that would stretch the axes more than this is named in a corner instead
+_STRETCH = 2.5  # a model that would stretch the axes more than this is named in a corner instead
 _LEAST_SPAN = 4.0  # percentage points
 _PADDING = 0.08
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -101,6 +102,22 @@ def test_every_section_is_there(data: ReportData) -> None:
     examples = build_sections(data)[-1].blocks[0]
     assert isinstance(examples, Table)
     assert len(examples.rows) == 20
+
+
+def test_long_names_are_shortened_and_bins_of_few_suggestions_not_drawn(data: ReportData) -> None:
+    long = replace(data, label_names=["x" * 500] * len(data.label_names))
+    assert len(long.tag(0).name) == 120
+    calibration = next(one for one in build_sections(data) if one.title == "Are scores probabilities?")
+    few = build_sections(replace(data, Y=data.Y[:19], models=[replace(m, scores=m.scores[:19]) for m in data.models]))
+    alone = next(one for one in few if one.title == "Are scores probabilities?")
+    assert _points_drawn(calibration) > 0
+    assert _points_drawn(alone) == 0
+
+
+def _points_drawn(section: Section) -> int:
+    """Count the points of the lines of all charts."""
+    pictures = "".join(block.svg for block in section.blocks if isinstance(block, Chart))
+    return sum(len(points.split()) for points in re.findall(r'<polyline [^>]*points="([^"]*)"', pictures))
 
 
 def test_markdown_keeps_text_as_text(data: ReportData) -> None:
