@@ -27,7 +27,7 @@ from longtail.errors import SettingsError
 from longtail.neural.loop import Learner, LoopSettings, train
 from longtail.sparse import Arrays
 
-STEPS = 2  # that a worker takes in a round
+STEPS = 4  # that a worker takes in a round
 _LOSSES = 8  # of workers in one round, after which training gives up
 _ADDED = ("", ".v", ".age")  # state whose changes are added up; others, the means of Adam, are averaged
 
