@@ -31,6 +31,7 @@ from longtail.store.invariants import counts as whole_numbers
 
 _FEWEST_FOLDS, _MOST_FOLDS = 4, 10  # parts that the points are divided into: more parts of more points
 _FOLD = 2000, 10_000  # points of a part that is scored: with fewer there are fewer parts; no more than these are scored
+_FIXED_BYTES, _PAIR_BYTES = 40e6, 110.0  # memory of calibration, and of one held-out score; benchmarks/memory.py
 _COPIES = 3  # parts that are scored, each by a copy of the base
 _FREE_COPIES = 20  # the same for a base that needs no training; they are all parts
 
@@ -79,6 +80,11 @@ class Calibrated(Wrapper):
     def _copies(self) -> int:
         return 1 + (_COPIES if self._base_trains() else _FREE_COPIES)
 
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit: those of fits of the base, and the scores of held-out points."""
+        held_out = (self._copies() - 1) * min(_FOLD[1], X.shape[0] / self._n_folds(X.shape[0]))
+        return super().memory_needed(X, Y, Z) + _FIXED_BYTES + _PAIR_BYTES * held_out * MOST_DECIDED
+
     def _base_trains(self) -> bool:
         return isinstance(self.base, Ranker) and self.base._rest_share(0) > 0
 
@@ -104,12 +110,14 @@ class Calibrated(Wrapper):
         )
         self._fit_base(X, Y, Z, recipe=recipe)
 
+    def _n_folds(self, n_points: int) -> int:
+        """Return the number of parts that the points are divided into."""
+        trained = min(max(n_points // _FOLD[0], _FEWEST_FOLDS), _MOST_FOLDS)
+        return min(trained if self._base_trains() else _FREE_COPIES, n_points)
+
     def _held_out_parts(self, Y: csr_array) -> list[np.ndarray]:
         """Return disjoint parts of the points, each to be scored by a copy that is fitted to all others."""
-        n_points, (least, most) = Y.shape[0], _FOLD
-        n_folds = min(max(n_points // least, _FEWEST_FOLDS), _MOST_FOLDS) if self._base_trains() else _FREE_COPIES
-        n_folds = min(n_folds, n_points)
-        parts = [part[:most] for part in folds(n_points, n_folds, self._seed)]
+        parts = [part[: _FOLD[1]] for part in folds(Y.shape[0], self._n_folds(Y.shape[0]), self._seed)]
         parts = [part for part in parts if self._label_counts.sum() > label_counts(Y[part]).sum()]
         return parts[: self._copies() - 1]
 

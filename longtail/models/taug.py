@@ -38,7 +38,7 @@ from longtail.labels.head_tail import head
 from longtail.metrics import inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.presets import PresetRanker
-from longtail.models.wrapper import Wrapper
+from longtail.models.wrapper import Wrapper, check_base
 from longtail.params import (
     DROPOUT,
     NOT_NEGATIVE,
@@ -239,7 +239,8 @@ class TAug(Wrapper, PresetRanker):
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: both sides at once, the tail with its altered copies."""
         more = 2 + self.settings().n_aug
-        return super().memory_needed(X, Y, Z) * 2 + data_bytes(X, Y) * more * 2
+        side = check_base(self.base, type(self).__name__).memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        return 2 * side + data_bytes(X, Y) * more * 2
 
     def _head(self, Y: csr_array) -> np.ndarray | None:
         """Return which labels are head labels; None where there is but one label and `tau` was not given."""

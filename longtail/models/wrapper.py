@@ -17,6 +17,8 @@ from longtail.progress import stage
 
 _log = logging.getLogger("longtail.models")
 
+_LEFT = 0.4  # memory that a fitted copy of the base keeps while the next is fitted, as a share; benchmarks/memory.py
+
 
 class Wrapper(Ranker):
     """Base of the rankers that wrap one other ranker.
@@ -92,9 +94,9 @@ class Wrapper(Ranker):
         return f"{_expression(self)}: {', '.join(counts)}"
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: those of a fit of the base, and of copies of the points."""
+        """Estimate the bytes of a fit: those of a fit of the base, what an earlier fit leaves, and copies of points."""
         base = check_base(self.base, type(self).__name__)
-        return base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        return (1 + _LEFT) * base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
 
     def _copies(self) -> int:
         """Return the number of copies of the base that one ``fit`` trains."""
