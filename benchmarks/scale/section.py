@@ -19,6 +19,10 @@ _MOST_N, _MOST_L, _BOUND_IN_L = 1.1, 0.6, ("bonsai", "parabel", "decaf")
 _CLUSTER = """\
 Two nodes of one core each on one machine (`ray.cluster_utils`), already started, against two threads without Ray. The
 better of the runs on either side, in turn. CPU seconds are those of all processes, Ray's own among them."""
+_LARGE = """\
+From data to predictions of the loaded model, in one process (`benchmarks.scale.large`). Synthetic data is named by its
+points × features × labels. The peak is that of the whole process while it trains; a limit is that of `--memory`."""
+_LARGE_HEAD = ["model", "data", "limit", "s", "CPU s", "peak GB", "model MB", "ms per point, median", "P@5"]
 _CLUSTER_HEAD = ["model", "points", "local s", "Ray s", "local CPU s", "Ray CPU s", "ratio of CPU s", "same model"]
 
 
@@ -60,10 +64,25 @@ def render(results: dict[str, Any]) -> str:
             cells += [f"{base['fit_cpu_s']:.1f}", f"{base['fit_mb']:.0f}", f"{base['predict_cpu_ms']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "The last three columns are of the base size; milliseconds per point are CPU time of a batch."]
+    if "large" in results:
+        lines += ["", "### Large trainings", "", _LARGE, "", f"| {' | '.join(_LARGE_HEAD)} |", "|---" * 9 + "|"]
+        lines += [_large_row(row) for row in results["large"].values()]
     if "cluster" in results:
         lines += ["", "### A Ray cluster", "", _CLUSTER, "", f"| {' | '.join(_CLUSTER_HEAD)} |", "|---" * 8 + "|"]
         lines += [_cluster_row(row) for row in results["cluster"].values()]
     return "\n".join(lines)
+
+
+def _large_row(row: dict[str, Any]) -> str:
+    limit = row["memory"] or ""
+    figures = [
+        f"{row['fit_s']:.0f}",
+        f"{row['fit_cpu_s']:.0f}",
+        f"{row['peak_mb'] / 1e3:.2f}",
+        f"{row['model_mb']:.0f}",
+    ]
+    cells = [f"`{row['model']}`", row["data"], limit, *figures, f"{row['p50_ms']:.2f}", f"{row['P@5']:.2f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 def _cluster_row(row: dict[str, Any]) -> str:
