@@ -108,10 +108,26 @@ class DataOptions:
         # what the options are called in Python
         named = {"text_column": "text", "labels_column": "labels", "labels_file": "label_texts"}
         given = {named.get(key, key): value for key, value in vars(self).items() if value is not None}
+        compare = getattr(vectorizer, "ngrams", None) == "auto"
         with doing(f"reading {name}"):
-            data = longtail.read(path, vectorizer=vectorizer, require_labels=require_labels, **given)
+            first = None if compare else vectorizer
+            data = longtail.read(path, vectorizer=first, require_labels=require_labels, **given)
+        if compare:
+            vectorize_comparing(data, vectorizer)
         data.name = "demo" if name == "demo" else data.name
         return data
+
+
+def vectorize_comparing(data: Dataset, vectorizer: TextVectorizer) -> None:
+    """Compute features from the texts, with the n-grams that rank held-out points best where these are "auto"."""
+    from longtail.data.reading import vectorize
+    from longtail.tagger.term_choice import with_chosen_ngrams
+
+    if data.texts is None or data.X is not None:
+        raise SettingsError("--set text.ngrams=auto has no effect: the data holds features, not text. Leave it out.")
+    if not data.Y.nnz:
+        raise SettingsError("--set text.ngrams=auto needs labels to compare by. Give [1,2] or 1 instead.")
+    vectorize(data, with_chosen_ngrams(vectorizer, data.texts, data.Y))
 
 
 @dataclass(frozen=True)

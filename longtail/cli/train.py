@@ -22,6 +22,7 @@ from longtail.cli.options import (
     check_model_folder,
     model_defaults,
     split_settings,
+    vectorize_comparing,
 )
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, SettingsError
@@ -169,7 +170,7 @@ def _read_data(
     """Read DATA and apply the corrections of a log; also return the note by which a service knows what was learnt."""
     if feedback is None:
         return options.read(data, vectorizer or "tfidf"), {}
-    from longtail.data.reading import vectorize
+    from longtail.data.text import TextVectorizer
     from longtail.serve.corrections import apply_corrections
     from longtail.serve.feedback import FeedbackLog
 
@@ -177,7 +178,7 @@ def _read_data(
         raise DataError("there is no such file", path=feedback, remedy="Give the feedback log of a service")
     log = FeedbackLog(feedback)
     found = apply_corrections(options.read(data, None), log.after())
-    vectorize(found.data, vectorizer or "tfidf")
+    vectorize_comparing(found.data, vectorizer or TextVectorizer())
     say(
         f"{found.corrections:,} corrections: {found.changed:,} texts changed, {found.added:,} added, "
         f"{len(found.new_labels):,} new labels"

@@ -105,15 +105,17 @@ class StopWords:
 
 @dataclass(frozen=True)
 class WordCounts:
-    """A number of words from 1, or a range (fewest, most) of them."""
+    """A number of words from 1, a range (fewest, most) of them, or "auto"."""
 
     def allows(self, value: Any) -> bool:
         """Return whether the value may be used."""
+        if isinstance(value, str):
+            return value == "auto"
         numbers = (value, value) if not isinstance(value, tuple | list) else tuple(value)
         return len(numbers) == 2 and all(map(Integer(1).allows, numbers)) and numbers[0] <= numbers[1]
 
     def __str__(self) -> str:
-        return "a number of words from 1, or a range of them such as (1, 2)"
+        return "a number of words from 1, a range of them such as (1, 2), or auto"
 
 
 class TextVectorizer(Params):
@@ -129,10 +131,10 @@ class TextVectorizer(Params):
         (Chinese, Japanese, Thai, …), words otherwise; the choice of characters is logged. A function from a text to a
         list of tokens, marked by :func:`longtail.data.analyzers.analyzer`, or its import name
         (``"package.module:function"``), replaces the cutting of words; a saved model keeps the name.
-    ngrams : int or (int, int), optional
+    ngrams : int, (int, int) or "auto", optional
         Number of words (or characters, or tokens) per term: ``1`` uses words, ``2`` pairs of consecutive words,
-        ``(1, 2)`` both. By default 1, and for characters ``(1, 3)``. Pairs often improve accuracy and multiply the
-        number of features.
+        ``(1, 2)`` both. By default 1, and for characters ``(1, 3)``. Pairs multiply the number of features and improve
+        accuracy on some data only: ``"auto"`` compares on held-out points, in ``Tagger.fit`` and on the command line.
     stop_words : "english" or list of str, optional
         Words to leave out.
     stemmer : str, optional
@@ -195,7 +197,7 @@ class TextVectorizer(Params):
         self,
         *,
         analyzer: str | Analyzer = "auto",
-        ngrams: int | tuple[int, int] | None = None,
+        ngrams: int | tuple[int, int] | str | None = None,
         stop_words: str | Sequence[str] | None = None,
         stemmer: str | None = None,
         min_length: int = 2,
@@ -249,6 +251,11 @@ class TextVectorizer(Params):
     ) -> tuple[list[Counted], list[np.ndarray]]:
         """Fit. With `keep`, return the counted blocks of the documents and, for each block, the columns of its ids."""
         self.check_params()
+        if isinstance(self.ngrams, str):
+            raise SettingsError(
+                'ngrams="auto" needs labels to compare by: give the vectorizer to a Tagger, Tagger(vectorizer=…), or '
+                "use --set text.ngrams=auto on the command line."
+            )
         documents = string_list(texts, "texts")
         labels = [] if label_texts is None else string_list(label_texts, "label_texts")
         if not documents:
@@ -344,7 +351,7 @@ class TextVectorizer(Params):
 
     def _term_shape(self) -> TermShape:
         characters = self.analyzer_ == "char_wb"
-        ngrams = self.ngrams or ((1, 3) if characters else 1)
+        ngrams: Any = self.ngrams or ((1, 3) if characters else 1)
         fewest, most = ngrams if isinstance(ngrams, Sequence) else (ngrams, ngrams)
         min_length = 1 if characters or self._tokens is not None else self.min_length
         return TermShape(int(min_length), int(fewest), int(most), characters)

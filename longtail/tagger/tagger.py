@@ -185,6 +185,7 @@ class Tagger(EditableTagger):
             The tagger itself.
         """
         from longtail.data import TextVectorizer
+        from longtail.tagger.term_choice import with_chosen_ngrams
 
         self.check_params()
         texts = text_list(texts)
@@ -195,6 +196,7 @@ class Tagger(EditableTagger):
             raise DataError("no text has a label", remedy="Give at least one text with a label")
         Y = csr_array((Y.data, Y.indices, Y.indptr), shape=(len(texts), len(names)))  # label_texts may add labels
         vectorizer = TextVectorizer() if self.vectorizer is None else _unfitted(self.vectorizer)
+        vectorizer = with_chosen_ngrams(vectorizer, texts, Y)
         X = vectorizer.fit_transform(texts, label_texts=described)
         held_out = None
         if validation is not None:

@@ -129,6 +129,15 @@ def test_compare_over_seeds(run, table, monkeypatch):
     assert "±" in run(*words).stdout
 
 
+def test_word_pairs_are_chosen_by_validation_and_said(run, table, sparse):
+    result = run("train", table, "--model", "popular", "--set", "text.ngrams=auto", "--out", "m")
+    assert "Terms are words" in result.stderr
+    assert "on held-out points" in result.stderr
+    assert json.loads(run("inspect", "m", "--json").stdout)["vectorizer"]["ngrams"] in (1, [1, 2])
+    refused = run("train", sparse, "--model", "popular", "--set", "text.ngrams=auto", "--out", "n", code=2)
+    assert "no effect" in refused.stderr
+
+
 def test_settings_of_text_on_features_are_refused(run, sparse):
     result = run("train", sparse, "--model", "popular", "--set", "text.ngrams=2", "--out", "m", code=2)
     assert "--set text.… has no effect: the data holds features, not text" in result.stderr

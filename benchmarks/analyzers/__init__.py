@@ -1,0 +1,1 @@
+"""Analyzers: what each way to cut texts into terms is worth."""
