@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,18 @@ def test_series_are_taken_and_missing_labels_are_none() -> None:
     ]
     assert Tagger("centroid").fit(np.array(TEXTS), with_nan).suggest(TEXTS) == expected
     assert tagger.evaluate(polars.Series(TEXTS), polars.Series(missing), ks=(1,))["P@1"] == 100
+
+
+def test_a_series_of_text_is_cut_as_a_column_of_a_table_is(caplog: pytest.LogCaptureFixture) -> None:
+    polars = pytest.importorskip("polars")
+    expected = Tagger("centroid").fit(TEXTS, LABELS).suggest(TEXTS)
+    cells = [", ".join(names) or None for names in LABELS]
+    with caplog.at_level(logging.INFO, "longtail"):
+        tagger = Tagger("centroid").fit(polars.Series(TEXTS), polars.Series(cells))
+    assert tagger.suggest(TEXTS) == expected
+    assert "labels are cut at ','" in caplog.text
+    with pytest.raises(DataError, match="not a list"):  # a plain list of strings may be meant in two ways
+        Tagger("centroid").fit(TEXTS, cells)
 
 
 def test_names() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 SEPARATORS = ("|", ";", ",")  # in the order of preference
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
 ENOUGH = 0.1  # share of the most frequent separator's rows at which a preferred one is chosen instead
@@ -115,7 +117,8 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
 
 def is_missing(value: Any) -> bool:
     """Return whether a cell is empty: None, NaN, or the missing values of pandas."""
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING
+    number = isinstance(value, float | np.floating)
+    return value is None or (number and bool(value != value)) or type(value).__name__ in _MISSING
 
 
 def holds_uris(cell: str) -> bool:

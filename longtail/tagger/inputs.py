@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 from scipy.sparse import issparse
 
+from longtail.data.separators import (
+    LISTS,
+    LabelCounts,
+    choose_separator,
+    cut_cell,
+    is_missing,
+    report_separator,
+)
 from longtail.errors import DataError
 
 
@@ -19,23 +26,36 @@ def text_list(texts: Any) -> list[str]:
 
 
 def label_lists(labels: Any) -> Any:
-    """Return lists of labels without None and NaN, which data frames have for a text without labels."""
+    """Return lists of labels without None and NaN, which data frames have for a text without labels.
+
+    A Series whose cells are text is cut as a column of a table is, and the separator is logged.
+    """
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         return labels  # a matrix, or something that is refused later
+    rows = [[] if is_missing(row) else row for row in labels]
+    if hasattr(labels, "to_list") and any(isinstance(row, str) for row in rows):
+        rows = _cut_cells(rows)
 
     def known(row: Any) -> Any:
-        if _is_missing(row):
-            return []
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):
             return row  # refused later, with the number of the row
-        return [name for name in row if not _is_missing(name)]
+        return [name for name in row if not is_missing(name)]
 
-    return [known(row) for row in labels]
+    return [known(row) for row in rows]
 
 
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None or NaN."""
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+def _cut_cells(rows: list[Any]) -> list[Any]:
+    """Return lists of labels in place of text, cut at the separator that most rows have."""
+    separator = choose_separator(rows)
+    if separator == LISTS:
+        return rows  # lists written as text are refused later
+    counts = LabelCounts()
+    cut = [cut_cell(row, separator) if isinstance(row, str) else row for row in rows]
+    for row, names in zip(rows, cut, strict=True):
+        if isinstance(row, str):
+            counts.add(names)
+    report_separator("labels", separator, counts, given=False)
+    return cut
 
 
 def held_out_pair(validation: Any) -> tuple[list[str], Any]:
