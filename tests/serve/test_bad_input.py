@@ -210,7 +210,7 @@ def test_time_is_limited(start: Start, folders: dict[str, Path], tmp_path: Path)
         "predict = library.ServedModel.predict\n"
         "def slow(self, texts, k):\n"
         "    if 'slow' in texts:\n"
-        "        time.sleep(2)\n"
+        "        time.sleep(5)\n"
         "    return predict(self, texts, k)\n"
         "library.ServedModel.predict = slow\n"
     )
@@ -221,5 +221,5 @@ def test_time_is_limited(start: Start, folders: dict[str, Path], tmp_path: Path)
     answer = server.suggest("slow")
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
     assert "longer than 0.5 seconds" in answer.json()["detail"]
-    assert time.monotonic() - begin < 1.9
+    assert time.monotonic() - begin < 4.9
     assert server.suggest("fast").status_code == 200
