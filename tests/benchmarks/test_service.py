@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.service import section
+import shlex
+
+from benchmarks.service import image, section
 from benchmarks.service.server import _milliseconds
 
+DOCKERFILE = (image.ROOT / "Dockerfile").read_text(encoding="utf-8")
 STAMP = {"date": "2026-01-01", "commit": "abc1234"}
 ROWS = {
     "one": {
@@ -55,3 +58,22 @@ def test_bars_that_are_met_and_missed() -> None:
 def test_the_latencies_of_wrk_are_read() -> None:
     shown = "  Latency Distribution\n     50%    8.10ms\n     99%    1.20s\n     90%  912.00us\n"
     assert [_milliseconds(shown, percent) for percent in (50, 99, 90)] == [8.1, 1200.0, 0.912]
+
+
+def test_the_dockerfile_copies_only_what_the_build_sees() -> None:
+    ignore = (image.ROOT / ".dockerignore").read_text(encoding="utf-8")
+    copies = [shlex.split(rest) for word, rest in image.instructions(DOCKERFILE) if word == "COPY"]
+    names = [name for words in copies if not words[0].startswith("--from") for name in words[:-1]]
+    assert "longtail" in names
+    for name in names:
+        assert (image.ROOT / name).exists(), name
+        assert image.in_context(name, ignore), name
+    assert not image.in_context("tests/conftest.py", ignore)
+    assert not image.in_context("longtail/kernels/__pycache__/x.nbc", ignore)
+
+
+def test_lines_of_a_dockerfile_are_joined() -> None:
+    words = [word for word, _ in image.instructions(DOCKERFILE)]
+    assert words.count("FROM") == 2
+    assert {"COPY", "RUN", "ENV", "USER", "ENTRYPOINT", "CMD"} <= set(words)
+    assert image.instructions("# no\nRUN a \\\n    && b\n") == [("RUN", "a && b")]
