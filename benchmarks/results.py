@@ -21,15 +21,8 @@ from benchmarks import machine
 from benchmarks.paths import HERE, RESULTS
 
 Row = dict[str, Any]
-_GROUPS = (
-    "rows",
-    "accuracy",
-    "ablation",
-    "throughput",
-    "parts",
-    "cluster",
-    "large",
-)  # groups of rows in a file, by name
+# Groups of rows in a file, by name.
+_GROUPS = ("rows", "accuracy", "ablation", "throughput", "parts", "cluster", "large")
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")  # those that set bars
 _OURS = ("parabel", "bonsai", "dismec")
 

@@ -33,7 +33,10 @@ def test_slopes_are_those_of_the_power() -> None:
 def test_the_section_marks_goals() -> None:
     cluster = {"model": "bonsai", "local_s": 2.0, "ray_s": 2.2, "local_cpu_s": 4.0, "ray_cpu_s": 5.0, "same": True}
     cluster |= {"data": "papers", "n_points": 6000}
-    known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}}
+    large = {"model": "dismec", "data": "papers", "memory": "2GB", "fit_s": 10.0, "fit_cpu_s": 19.0, "peak_mb": 1500.0}
+    large |= {"model_mb": 40.0, "p50_ms": 0.5, "P@5": 60.0}
+    known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}, "large": {"dismec-2GB": large}}
     page = section.render(known | {"machine": machine.facts(), "versions": machine.versions()})
     assert "| `bonsai(n_trees=1, cost=1.0)` | 1.50 " in page
     assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 4.0 | 5.0 | 1.25 | yes |" in page
+    assert "| `dismec` | papers | 2GB | 10 | 19 | 1.50 | 40 | 0.50 | 60.00 |" in page
