@@ -238,9 +238,9 @@ class TAug(Wrapper, PresetRanker):
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: both sides at once, the tail with its altered copies."""
-        more = 2 + self.settings().n_aug
+        copies = (2 + self.settings().n_aug) / 3  # of points with tail labels; the share is that of benchmarks/memory.py
         side = check_base(self.base, type(self).__name__).memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
-        return 2 * side + data_bytes(X, Y) * more * 2
+        return 2 * side + data_bytes(X, Y) * copies
 
     def _head(self, Y: csr_array) -> np.ndarray | None:
         """Return which labels are head labels; None where there is but one label and `tau` was not given."""
