@@ -6,6 +6,7 @@ others. If no cost is given, several are tried and held-out points decide.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
@@ -42,6 +43,7 @@ from longtail.store.invariants import Rules
 
 _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
+_KEPT_AGAINST_ALL, _INNER_LEVEL = 2.2, 0.12  # the same
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
 
@@ -105,11 +107,18 @@ class LabelTreeRanker(Ranker):
         trial = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
         columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
         group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
-        weights = WEIGHT_BYTES * KEPT * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        kept = KEPT * self._levels_kept(Y.shape[1])
+        weights = WEIGHT_BYTES * kept * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
         loose = weights if memory.spill_folder() is None else min(weights, 2 * SPILLED)
         copies = data_bytes(X) * (2 if self.normalize else 1)
         counted = copies + 3 * data_bytes(Y) + threads * group + weights * self.n_trees + loose
         return _SCRATCH + _UNCOUNTED * counted
+
+    def _levels_kept(self, n_labels: int) -> float:
+        """Return the weights of all levels relative to those of the labels in a shallow tree, for memory estimates."""
+        if self.arity is None:  # against the points of all labels, a classifier keeps more features
+            return _KEPT_AGAINST_ALL
+        return 1 + _INNER_LEVEL * max(0.0, math.log(max(1, n_labels / self.max_leaf), self.arity))
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
         """Return the cost as given, or the usual one, or, with few points, the one at which a tree ranks best.
