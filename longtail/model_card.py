@@ -42,7 +42,7 @@ def model_card(tagger: StoredTagger) -> str:
     versions = [f"{library} {metadata.version(library)}" for library in _LIBRARIES]
     reads = "text" if tagger.vectorizer_ is not None else "features (a sparse matrix), not text"
     facts = {
-        "Model": f"`{training.get('model') or ranker!r}`",
+        "Model": f"`{training.get('model') or repr(ranker)}`",
         "Input": reads,
         "Data": f"{_inline(name)}, checksum `{data['checksum']}`" if "checksum" in data else _inline(name),
         "Training points": f"{tagger.n_points_:,}",
@@ -55,7 +55,7 @@ def model_card(tagger: StoredTagger) -> str:
         f"# A longtail model: {ranker.kind}",
         "\n".join(["| | |", "|---|---|", *(f"| {key} | {value} |" for key, value in facts.items())]),
         "## Settings",
-        "\n".join(_settings(ranker)),
+        "\n".join([*_text_settings(tagger), *_settings(ranker)]),
     ]
     parts += ["## Metrics on held-out training points", table] if (table := _metrics(ranker)) else []
     parts += ["## Metrics", _metric_list(notes["metrics"])] if notes.get("metrics") else []
@@ -70,6 +70,14 @@ def model_card(tagger: StoredTagger) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _text_settings(tagger: StoredTagger) -> list[str]:
+    """Return one line about how texts are cut into terms; none for a model of features."""
+    vectorizer = tagger.vectorizer_
+    if vectorizer is None:
+        return []
+    return [f"- `{vectorizer!r}`; chosen by the data: `analyzer_ = {vectorizer.analyzer_!r}`"]
+
+
 def _settings(ranker: Ranker) -> list[str]:
     """Return one line per ranker: its parameters, and what was chosen by the data."""
     lines = []
@@ -79,7 +87,8 @@ def _settings(ranker: Ranker) -> list[str]:
             for name, value in sorted(vars(one).items())
             if name.endswith("_") and name not in _KNOWN_ANYWAY and isinstance(value, int | float | str)
         }
-        chosen = ", ".join(f"`{name} = {value!r}`" for name, value in learnt.items())
+        shown = {name: f"{value:.4g}" if isinstance(value, float) else repr(value) for name, value in learnt.items()}
+        chosen = ", ".join(f"`{name} = {value}`" for name, value in shown.items())
         lines.append(f"- `{one!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
     why = getattr(ranker, "why_", "")
     return [*lines, *([f"- {_inline(why)}"] if why else [])]

@@ -74,7 +74,17 @@ def test_explain(run: Run, raw: Path, models: list[str]) -> None:
 
 def test_the_model_card(run: Run, raw: Path, models: list[str]) -> None:
     card = Path("bonsai/README.md").read_text(encoding="utf-8")
-    for part in ("raw, checksum `", "60 |", "longtail ", "numpy ", "cost_ = ", "Intended use", "UTC"):
+    for part in (
+        "raw, checksum `",
+        "60 |",
+        "longtail ",
+        "numpy ",
+        "cost_ = ",
+        "Intended use",
+        "UTC",
+        "| `bonsai` |",
+        "TextVectorizer(",
+    ):
         assert part in card
     assert not Path("bonsai/ranker/README.md").exists()
     run("train", raw, "--model", "bonsai", "--out", "bonsai")  # a folder with a card can be replaced
