@@ -7,6 +7,12 @@ for scikit-learn catches them.
 from __future__ import annotations
 
 import os
+import zlib
+from tokenize import TokenError
+
+BROKEN_ARRAY = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, NotImplementedError, RuntimeError)
+BROKEN_ARRAY += (MemoryError, OverflowError, SyntaxError, TokenError, zlib.error)  # type: ignore[assignment]
+"""What NumPy raises where a file is not an array, or not all of it."""
 
 
 class LongtailError(ValueError):

@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from longtail.data.dataset import Dataset, row_of_entry
 from longtail.data.files import find, lines, open_bytes
 from longtail.data.layouts import Files
-from longtail.errors import DataError
+from longtail.errors import BROKEN_ARRAY, DataError
 from longtail.sparse import resized
 
 if TYPE_CHECKING:
@@ -219,10 +219,10 @@ def _read_vectorizer(path: Path) -> TextVectorizer:
     from longtail.data.text import TextVectorizer
 
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         return TextVectorizer.from_arrays(orjson.loads(arrays.pop("meta").tobytes()), arrays)
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+    except (*BROKEN_ARRAY, zipfile.BadZipFile) as error:
         remedy = "Copy the folder again, or remove the file; texts can then not be turned into these features"
         raise DataError(f"the vectorizer cannot be read ({error})", path=path, remedy=remedy) from None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import lzma
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,7 @@ from scipy.sparse import csr_array, load_npz
 from longtail.data.dataset import row_of_entry
 from longtail.data.files import most_unpacked, open_bytes, plain_name, too_much_unpacked
 from longtail.data.labels import canonical_labels
-from longtail.errors import DataError
-
-_BROKEN = (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, NotImplementedError, RuntimeError)
-_BROKEN += (MemoryError, OverflowError, SyntaxError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)  # type: ignore[assignment]
+from longtail.errors import BROKEN_ARRAY, DataError
 
 
 def _check_unpacked(stream: Any, path: Path) -> None:
@@ -39,7 +35,7 @@ def read_npz(path: Path, *, labels: bool = False) -> csr_array:
             stored = load_npz(whole)
     except DataError:
         raise
-    except _BROKEN as error:
+    except (*BROKEN_ARRAY, zipfile.BadZipFile, lzma.LZMAError) as error:
         remedy = "Write it with scipy.sparse.save_npz, or copy it again if it was cut off"
         raise DataError(f"this is not a sparse matrix in npz form ({error})", path=path, remedy=remedy) from None
     if len(stored.shape) != 2:

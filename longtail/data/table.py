@@ -257,6 +257,7 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
 
     with open_bytes(path) as stream:
         source = io.BytesIO(stream.read()) if plain_name(path) != path.name else path
+    number = 0
     try:
         present = list(polars.read_parquet_schema(source))
         if isinstance(source, io.BytesIO):
@@ -264,14 +265,13 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
         wanted = choose(present).all
         lazy = polars.scan_parquet(source).select(wanted)
         n = lazy.select(polars.len()).collect().item()
-    except (polars.exceptions.PolarsError, OSError) as error:
-        what = f"this is not a Parquet file ({str(error).splitlines()[0]})"
-        raise table.error(what, remedy="Check that it was written completely") from None
-    number = 0
-    for start in range(0, n, _PARQUET_ROWS):
-        for row in lazy.slice(start, _PARQUET_ROWS).collect().iter_rows():
-            number += 1
-            yield number, row
+        for start in range(0, n, _PARQUET_ROWS):
+            for row in lazy.slice(start, _PARQUET_ROWS).collect().iter_rows():
+                number += 1
+                yield number, row
+    except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as error:
+        what = f"this is not a Parquet file, or not all of it ({str(error).partition(chr(10))[0]})"
+        raise table.error(what, number or None, remedy="Check that it was written completely") from None
 
 
 def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Choose) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from longtail._version import __version__
-from longtail.errors import ModelError
+from longtail.errors import BROKEN_ARRAY, ModelError
 from longtail.kernels import pool
 from longtail.params import Integer, OneOf
 from longtail.store.atomic import recovered
@@ -199,7 +199,7 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
             header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = header(file)
             start = file.tell()
-    except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, EOFError) as error:
+    except BROKEN_ARRAY as error:
         raise ModelError(f"{path}: not a plain array ({str(error)[:200]}). {REMEDY}") from error
     if dtype.hasobject or dtype.str not in _TYPES or fortran:
         raise ModelError(f"{path}: not a plain array of numbers (it holds {dtype}). {REMEDY}")

@@ -286,6 +286,16 @@ def test_columns_of_the_wrong_kind(tmp_path):
     refused(tmp_path / "d.parquet", "not a Parquet file", at="d.parquet")
 
 
+def test_a_parquet_file_with_damaged_rows(tmp_path):
+    """Its schema can be read, so that the damage shows only where rows are."""
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"text": ["some words"] * 9, "labels": ["x"] * 9}).write_parquet(tmp_path / "d.parquet")
+    content = bytearray((tmp_path / "d.parquet").read_bytes())
+    content[4:40] = bytes(36)
+    (tmp_path / "d.parquet").write_bytes(content)
+    refused(tmp_path / "d.parquet", "not a Parquet file, or not all of it", at="d.parquet")
+
+
 def test_binary_file(tmp_path):
     (tmp_path / "d.bin").write_bytes(bytes(range(256)))
     refused(tmp_path / "d.bin", "not text", at="d.bin")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import zipfile
 
 import numpy as np
 
-from longtail.errors import DataError, SettingsError
+from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
 
 
 def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int | None) -> np.ndarray:
@@ -28,8 +29,9 @@ def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int |
     """
     remedy = "Write it with numpy.save, one row per feature"
     try:
-        vectors = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with open(path, "rb") as file:
+            vectors = np.load(file, allow_pickle=False)
+    except (*BROKEN_ARRAY, zipfile.BadZipFile) as error:
         raise DataError(f"holds no array ({error})", path=path, remedy=remedy) from error
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise DataError("holds no matrix of floats", path=path, remedy=remedy)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import zipfile
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -22,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress, store
-from longtail.errors import DataError, SettingsError
+from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
 from longtail.kernels import pool
 from longtail.kernels import walks as kernels
 from longtail.models.dxml.presets import SKIP_GRAMS
@@ -363,8 +364,9 @@ def _read_vectors(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
     if not path.is_file():
         return None
     try:
-        vectors = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
+        with path.open("rb") as file:
+            vectors = np.load(file, allow_pickle=False)
+    except (*BROKEN_ARRAY, zipfile.BadZipFile) as error:
         raise DataError(f"damaged ({error})", path=path, remedy="Remove it; it will be made again") from error
     if vectors.shape != shape or vectors.dtype != np.float32:
         raise DataError("holds other vectors than its name says", path=path, remedy="Remove it; it will be made again")

@@ -19,6 +19,7 @@ from longtail.models.base import Ranker
 from longtail.models.decaf import DECAF
 from longtail.models.decaf.learner import TextLearner
 from longtail.models.decaf.presets import ADVANCED, paper_sizes
+from longtail.models.decaf.token_vectors import read_token_vectors
 from longtail.neural.batch import Candidates
 from tests.contract import D, L, RankerContract, toy
 
@@ -106,6 +107,16 @@ def test_the_ranker_of_the_paper_learns_from_whole_shortlists(monkeypatch: pytes
     X, Y, Z = toy()
     decaf(**{**PAPER, "epochs": 1, "beam": 3}).fit(X, Y, label_features=Z)
     assert 0 < max(widths) < L
+
+
+def test_token_vectors_of_a_damaged_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "vectors.npy"
+    np.save(path, np.ones((3, 2), np.float32))
+    content = path.read_bytes()
+    for header in (content.replace(b"}", b"("), content.replace(b"'descr'", b"\0descr'")):  # of two kinds to NumPy
+        path.write_bytes(header)
+        with pytest.raises(DataError, match="holds no array"):
+            read_token_vectors(path, 3, None)
 
 
 def test_training_starts_from_given_token_vectors(tmp_path: Path) -> None:
