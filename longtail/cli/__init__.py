@@ -14,6 +14,7 @@ import signal
 import sys
 import unicodedata
 from types import FrameType
+from typing import NoReturn
 
 _PLAIN = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "β": "beta", "×": "x"}
 
@@ -28,8 +29,18 @@ def main() -> None:
 
         app()
     except KeyboardInterrupt:
-        sys.stderr.write("Interrupted.\n")
-        sys.exit(130)
+        _interrupted()
+    except SystemError as error:  # a signal that arrives while a kernel returns its result ends up as its cause
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            _interrupted()
+        if isinstance(error.__cause__, SystemExit):
+            sys.exit(error.__cause__.code)
+        raise
+
+
+def _interrupted() -> NoReturn:
+    sys.stderr.write("Interrupted.\n")
+    sys.exit(130)
 
 
 def _terminated(number: int, frame: FrameType | None) -> None:

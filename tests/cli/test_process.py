@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import subprocess
@@ -10,6 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from longtail.cli import main
 
 LONGTAIL = [sys.executable, "-m", "longtail"]
 
@@ -69,6 +72,21 @@ def test_an_interrupt_while_saving_keeps_the_old_model(here: Path) -> None:
     assert ended.returncode == 130
     assert sorted(path.name for path in here.iterdir()) == ["d.csv", "m", "stop.py"]
     assert (here / "m" / "model.json").read_bytes() == document
+
+
+@pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143), (None, None)])
+def test_a_signal_that_a_kernel_turns_into_an_error_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, cause: BaseException | None, code: int | None
+) -> None:
+    def app() -> None:
+        raise SystemError("returned a result with an exception set") from cause
+
+    monkeypatch.setattr("longtail.cli.app.app", app)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *_: None)
+    with pytest.raises(SystemError if code is None else SystemExit) as ended:
+        main()
+    assert code is None or ended.value.code == code
 
 
 def test_nothing_but_json_on_standard_output_and_no_complaint_about_a_closed_pipe(here: Path) -> None:
