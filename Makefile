@@ -35,8 +35,13 @@ bounds: $(TOOLS)  ## Run the tests of kernels with every index compared with the
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 1200 tests/kernels \
 		--ignore tests/kernels/test_compiled_cache.py
 
-fuzz: $(TOOLS)  ## Mutate model folders, load and use them; a crash, hang or foreign exception is a finding (minutes)
-	@$(BIN)/python -m tests.fuzz.run --count 2000
+fuzz: $(TOOLS)  ## Damage models, files and matrices, kill saves, fuzz by coverage; a crash, hang or raw error is a finding (an hour)
+	@$(PIP) --no-build-isolation -e ".[fuzz]" || true
+	@status=0; \
+	LONGTAIL_MACHINES=200 $(BIN)/python -m pytest tests/fuzz/test_saving.py --timeout 1200 || status=1; \
+	$(BIN)/python -m tests.fuzz.guided --seconds 20 || status=1; \
+	$(BIN)/python -m tests.fuzz.run --count 2000 || status=1; \
+	exit $$status
 
 lint: $(TOOLS)  ## Check style, types and the direction of imports
 	@status=0; \

@@ -40,7 +40,7 @@ def prepare(kind: str, folder: Path) -> None:
     if kind in FILES:
         if not folder.exists():
             build_files(FILES[kind], folder)
-        use_files(folder)
+        use_files(FILES[kind], folder)
     else:
         if not folder.exists():
             build(MATRICES.get(kind, kind), folder)
@@ -55,8 +55,12 @@ def try_one(kind: str, seed: int, source: Path, scratch: Path) -> tuple[str, str
         if kind in MATRICES:
             return "answered", use_matrix(source, rng)
         folder = copied(source, scratch / "model")
-        what = (mutate_files if kind in FILES else mutate)(folder, rng)
-        (use_files if kind in FILES else use)(folder)
+        if kind in FILES:
+            what = mutate_files(folder, rng)
+            use_files(FILES[kind], folder)
+        else:
+            what = mutate(folder, rng)
+            use(folder)
     except LongtailError as error:
         if kind in MATRICES:  # refusals are expected where they are right: this is one that is not
             return "raw", traceback.format_exc()
@@ -98,15 +102,17 @@ def _cpu_seconds(pid: int | None) -> float:
 def fuzz(kind: str, seeds: list[int], folder: Path, until: float = float("inf")) -> tuple[Counter[str], list[str]]:
     """Try all seeds on one kind of thing; return the number of each outcome, and the findings."""
     source, scratch = folder / kind, folder / f"{kind}-scratch"
-    prepare(kind, source)
-    scratch.mkdir(exist_ok=True)
+    scratch.mkdir(parents=True, exist_ok=True)
+    if kind not in FILES:
+        prepare(kind, source)
     counts: Counter[str] = Counter()
     findings: list[str] = []
     left = list(seeds)
-    spawn = multiprocessing.get_context("fork")
+    # Readers start anew: the threads of polars, which reads Parquet, do not survive a fork.
+    processes = multiprocessing.get_context("spawn" if kind in FILES else "fork")
     while left and time.monotonic() < until:
-        ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=_work, args=(theirs, kind, left, source, scratch))
+        ours, theirs = processes.Pipe()
+        process = processes.Process(target=_work, args=(theirs, kind, left, source, scratch))
         process.start()
         theirs.close()
         problem = None

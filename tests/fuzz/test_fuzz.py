@@ -13,7 +13,8 @@ import pytest
 import longtail
 from tests.fuzz.matrices import MALFORMED, ODD, Case, train_with
 from tests.fuzz.models import data
-from tests.fuzz.run import fuzz, try_one
+from tests.fuzz.readers import FORMATS
+from tests.fuzz.run import fuzz, prepare, try_one
 
 _SLICE = ("popular", "knn", "bonsai", "fastxml", "pfastrexml", "tagger", "blend")  # quick to train and to load
 _SECONDS = 25.0
@@ -32,6 +33,17 @@ def test_damaged_model_folders_are_refused_or_answer(folder: Path) -> None:
         until = time.monotonic() + (end - time.monotonic()) / (len(_SLICE) - number)
         _, findings = fuzz(kind, list(range(60)), folder, until)
         assert not findings, "\n".join(findings)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damaged_files_are_refused_or_read(tmp_path: Path, name: str) -> None:
+    """A few for every reader, in this process; ``make fuzz`` tries thousands."""
+    for package in {"parquet": ["polars"], "labels-skos": ["rdflib"]}.get(name, []):
+        pytest.importorskip(package)
+    prepare(f"read-{name}", tmp_path / "files")
+    for seed in range(12):
+        outcome, what = try_one(f"read-{name}", seed, tmp_path / "files", tmp_path)
+        assert outcome in ("refused", "answered"), what
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked and limited")
