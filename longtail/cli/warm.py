@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import progress, registry
+from longtail.child_python import child_command, child_environment
 from longtail.cli.console import emit, say, tell
 from longtail.cli.options import JsonFlag
 from longtail.cli.progress_bar import doing
@@ -52,9 +52,9 @@ def warm_kernels(model: ModelsOption = None, portable: PortableFlag = False, jso
     for name in wanted if model else ():
         registry.make(name)  # a wrong name is an error before anything is compiled
     if portable and not compiles_for_level():  # Numba reads these variables once, when it is imported
-        command = [sys.executable, "-m", "longtail", "warm", "--portable", *(["--json"] if json else [])]
+        command = child_command("-m", "longtail", "warm", "--portable", *(["--json"] if json else []))
         command += [word for name in model or () for word in ("--model", name)]
-        raise typer.Exit(subprocess.run(command, env=os.environ | level_environment()).returncode)
+        raise typer.Exit(subprocess.run(command, env=child_environment(level_environment())).returncode)
     folder, began = writable_folder(), time.perf_counter()
     if folder is None:
         raise SettingsError(

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from longtail import progress
+from longtail.child_python import child_command, child_environment
 from longtail.errors import LongtailError
 
 if TYPE_CHECKING:
@@ -81,8 +82,10 @@ def run_task(task: ModelTask, folder: Path) -> dict[str, Any]:
 
 def _process(folder: Path) -> int | None:
     """Do the task in a process of its own, pass on what it reports, and return its exit code."""
-    command = [sys.executable, "-m", "longtail.cli.worker", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as process:
+    command = child_command("-m", "longtail.cli.worker", str(folder))
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=child_environment()
+    ) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
+from longtail.child_python import child_command, child_environment
 from longtail.kernels import pool
 
 _ALIGNED = 64  # bytes; where an array begins in the file of shared data
@@ -68,10 +69,9 @@ class _Process:
 
     def __init__(self, threads: int) -> None:
         limits = {name: str(threads) for name in _THREADS}
-        command = [sys.executable, "-c", "from longtail.engine.workers import serve_calls; serve_calls()"]
-        paths = os.pathsep.join(path for path in sys.path if path)
+        command = child_command("-c", "from longtail.engine.workers import serve_calls; serve_calls()")
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=os.environ | limits | {"PYTHONPATH": paths}
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment(limits)
         )
 
     @property

@@ -26,6 +26,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import registry, store
+from longtail.child_python import child_command, child_environment
 from longtail.errors import ModelError
 from longtail.serve.feedback import Feedback, FeedbackLog
 from longtail.serve.logs import log
@@ -187,9 +188,11 @@ class BackgroundLearner:
                     return
 
     def _learn(self, name: str, folder: Path, feedback: FeedbackLog, last: int) -> None:
-        command = [sys.executable, "-m", "longtail.serve.learning", str(folder), str(feedback.path)]
+        command = child_command("-m", "longtail.serve.learning", str(folder), str(feedback.path))
         begin = time.monotonic()
-        self._child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        self._child = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=child_environment()
+        )
         _, errors = self._child.communicate()
         code = self._child.returncode
         if code == 0:
