@@ -28,6 +28,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "analyzers": [[]],
     "scale": [[]],
     "papers": [[]],
+    "checks": [[]],
 }
 
 

@@ -27,6 +27,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "analyzers": "benchmarks.analyzers.section",
     "scale": "benchmarks.scale.section",
     "papers": "benchmarks.papers.section",
+    "checks": "benchmarks.checks.section",
 }
 _HEAD = """# Results
 

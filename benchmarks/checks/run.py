@@ -1,4 +1,4 @@
-"""Measure the time that checks add to a model: ``python -m benchmarks.checks FOLDER DATA``.
+"""Measure the time that checks add to a model: ``python -m benchmarks.checks [--models bonsai knn]``.
 
 Loading compares every array with its declared rules; a prediction compares settings and points. Each is run with and
 without its checks in turn, and the least CPU time of several runs counts. Without checks a model folder is trusted and
@@ -8,19 +8,27 @@ a damaged matrix reaches the kernels, so this is a measurement and no way to run
 from __future__ import annotations
 
 import argparse
+import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import longtail
+from benchmarks import results
+from benchmarks.paths import DATA_ROOT
+from benchmarks.render import render
 from longtail.kernels import pool
 from longtail.models import base
 from longtail.models import checks as own
 from longtail.registry import load_tagger
 from longtail.sparse import Arrays
 from longtail.store.invariants import Checksum, Rules
+
+MODELS = ("bonsai", "knn", "fastxml(n_trees=5)", "blend([decaf(epochs=1), bonsai, knn, textmatch])")
 
 
 def compare_checksums(rules: Rules, arrays: Arrays, sizes: Any, where: Any, checksums: dict[str, Checksum]) -> None:
@@ -69,25 +77,42 @@ def least_seconds(repeats: int, times: int, run: Callable[[], Any]) -> tuple[flo
     return least[0], least[1]
 
 
-def main() -> None:
-    """Print one line per use."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("folder", help="folder of a saved model")
-    parser.add_argument("data", help="a dataset with the features of the model")
-    given = parser.parse_args()
-    ranker = load_tagger(given.folder).ranker_
-    data = longtail.read(given.data)
-    X = own.check_features((data.test or data).X)[:2000]
+def uses_of(folder: str, texts: list[str]) -> dict[str, tuple[int, Callable[[], Any]]]:
+    """Return how often each use of a saved tagger is measured, and the use."""
+    tagger = load_tagger(folder)
+    ranker, vectorizer = tagger.ranker_, tagger.vectorizer_
     assert isinstance(ranker, base.Ranker)
-    points = [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr[:200], X.indptr[1:201], strict=True)]
-    uses: dict[str, tuple[int, int, Callable[[], Any]]] = {
-        "load": (15, 1, lambda: longtail.load(given.folder)),
-        f"predict {X.shape[0]:,} points": (7, 1, lambda: ranker.predict(X, 5)),
-        "rank 200 points one by one": (15, 1, lambda: [ranker.rank(*point) for point in points]),
+    assert vectorizer is not None
+    X = own.check_features(vectorizer.transform(texts))
+    points = [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr[:200], X.indptr[1:201], strict=False)]
+    return {
+        "load": (25, lambda: longtail.load(folder)),
+        "predict": (9, lambda: ranker.predict(X, 5)),
+        "rank": (25, lambda: [ranker.rank(*point) for point in points]),
     }
-    for name, (repeats, times, run) in uses.items():
-        checked, trusted = least_seconds(repeats, times, run)
-        print(f"{name}: {checked * 1e3:.2f} ms, {trusted * 1e3:.2f} ms without checks: {checked / trusted - 1:+.1%}")
+
+
+def main() -> None:
+    """Train each model, measure its uses, and record them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--data", default="debian-packages", help="data set with texts")
+    parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
+    parser.add_argument("--models", nargs="+", default=list(MODELS), help="models with settings")
+    parser.add_argument("--folders", type=Path, help="where trained models are kept between runs")
+    given = parser.parse_args()
+    data = longtail.read(given.data_root / given.data)
+    texts = list((data.test or data).texts or [])[:2000]
+    for model in given.models:
+        with tempfile.TemporaryDirectory() as name:
+            folder = (given.folders or Path(name)) / re.sub(r"\W+", "-", model).strip("-")
+            if not folder.exists():
+                longtail.Tagger(model).fit_dataset(data).save(folder)
+            for use, (repeats, run) in uses_of(str(folder), texts).items():
+                checked, trusted = least_seconds(repeats, 1, run)
+                row = {"use": use, "checked_ms": 1e3 * checked, "trusted_ms": 1e3 * trusted}
+                print(f"{model} {use}: {checked / trusted - 1:+.1%} of {1e3 * trusted:.2f} ms", flush=True)
+                results.add("checks", f"{given.data} {model} {use}", row, model)
+    render()
 
 
 if __name__ == "__main__":

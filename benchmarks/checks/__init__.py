@@ -1,0 +1,1 @@
+"""What checks cost, and what campaigns against them have found."""

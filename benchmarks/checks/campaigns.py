@@ -1,0 +1,135 @@
+"""Campaigns against everything that reads input: ``python -m benchmarks.checks.campaigns readers kills``.
+
+The same code as in the tests and in ``make fuzz``, for longer, and recorded: for each kind of input how many cases were
+tried and how they ended. A crash, a hang or an exception that is not ours is a finding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import longtail
+from benchmarks import results
+from tests.fuzz.models import KINDS, build, data
+from tests.fuzz.run import FILES, MATRICES, fuzz
+from tests.store.test_saves import kill_savers
+
+FINDINGS = ("raw", "crash", "hang", "wrong")
+_SHORT = ("knn", "bonsai", "fastxml", "blend")
+
+
+def damage(kinds: list[str], count: int) -> None:
+    """Try mutations of each kind and record how they ended; what was found is printed."""
+    with tempfile.TemporaryDirectory() as name:
+        for kind in kinds:
+            start = time.monotonic()
+            outcomes, findings = fuzz(kind, list(range(count)), Path(name))
+            print(f"{kind}: {dict(outcomes)}", *findings, sep="\n", flush=True)
+            record(kind, dict(outcomes), time.monotonic() - start)
+
+
+def record(what: str, outcomes: dict[str, Any], seconds: float) -> None:
+    """Put one campaign into the results."""
+    results.add("checks", what, {"outcomes": outcomes, "seconds": seconds}, group="parts")
+
+
+def kill(count: int) -> None:
+    """Kill saves and replacements, with and without a swap in one step; a model that is not whole ends the campaign."""
+    for how in ("swapped", "moved"):
+        with tempfile.TemporaryDirectory() as name:
+            start = time.monotonic()
+            kill_savers(Path(name) / "m", count, how)
+            record(f"kills of saves, folders {how}", {"whole": count}, time.monotonic() - start)
+            print(f"{count} kills, folders {how}: the old model or the new one, nothing left", flush=True)
+
+
+def predict_in_threads(seconds: int) -> None:
+    """Predict from eight threads and compare every answer."""
+    for kind in _SHORT:
+        model, X = _model(kind), data().X
+        expected = _answer(model, X)
+        end = time.monotonic() + seconds / len(_SHORT)
+        with ThreadPoolExecutor(8) as threads:
+            counted = list(threads.map(partial(_answers_until, end, model, X, expected), range(8)))
+        outcomes = {"same": sum(same for same, _ in counted), "wrong": sum(wrong for _, wrong in counted)}
+        print(f"8 threads, {kind}: {outcomes}", flush=True)
+        record(f"8 threads, {kind}", outcomes, seconds / len(_SHORT))
+
+
+def _answers_until(end: float, model: Any, X: Any, expected: bytes, thread: int) -> tuple[int, int]:
+    """Return how many answers were as expected, and how many were not."""
+    same = wrong = 0
+    while time.monotonic() < end:
+        right = _answer(model, X) == expected
+        same, wrong = same + right, wrong + (not right)
+    return same, wrong
+
+
+def watch_memory(n_points: int, n_loads: int) -> None:
+    """Predict one point and load a model over and over, and compare the memory of the process."""
+    for kind in _SHORT:
+        with tempfile.TemporaryDirectory() as name:
+            build(kind, Path(name) / "m")
+            X = data().X
+            points = [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+            model: Any = longtail.load(Path(name) / "m")
+            loops: dict[str, tuple[int, Callable[[int], Any]]] = {
+                f"{n_points} predictions, {kind}": (n_points, lambda i, m=model, p=points: m.rank(*p[i % len(p)])),
+                f"{n_loads} loads, {kind}": (n_loads, lambda i, p=Path(name) / "m": longtail.load(p)),
+            }
+            for what, (count, once) in loops.items():
+                for i in range(count // 10):
+                    once(i)
+                before, start = _resident(), time.monotonic()
+                for i in range(count):
+                    once(i)
+                grown = (_resident() - before) / 2**20
+                print(f"{what}: {grown:+.2f} MB", flush=True)
+                record(what, {"MB more": grown}, time.monotonic() - start)
+
+
+def _resident() -> int:
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _model(kind: str) -> Any:
+    with tempfile.TemporaryDirectory() as name:
+        build(kind, Path(name) / "m")
+        return longtail.load(Path(name) / "m", mmap=False)
+
+
+def _answer(model: Any, X: Any) -> bytes:
+    scores = model.predict(X, 4)
+    return scores.indices.tobytes() + scores.data.tobytes()
+
+
+CAMPAIGNS: dict[str, Callable[[], None]] = {
+    "memory": lambda: watch_memory(20_000, 200),
+    "threads": lambda: predict_in_threads(60),
+    "kills": lambda: kill(200),
+    "matrices": lambda: damage(list(MATRICES), 500),
+    "models": lambda: damage([*KINDS, "tagger"], 2000),
+    "readers": lambda: damage(list(FILES), 5000),
+}
+
+
+def main() -> None:
+    """Run the campaigns that are named, or all."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("campaigns", nargs="*", default=list(CAMPAIGNS), help=" ".join(CAMPAIGNS))
+    for name in parser.parse_args().campaigns:
+        CAMPAIGNS[name]()
+
+
+if __name__ == "__main__":
+    main()
