@@ -321,10 +321,11 @@ class TextNetwork:
             self.tables[name][...] = other.tables[name]
 
     @staticmethod
-    def bytes_needed(n_features: int, n_targets: int, dim: int, batch: int, candidates: int) -> int:
+    def bytes_needed(n_features: int, n_targets: int, dim: int, optimizer: str, batch: int, candidates: int) -> int:
         """Memory of training: tables, their optimisers and the best tables so far; and the arrays of a step."""
         step = 3 * batch * candidates + 4 * candidates * dim
-        return 4 * (4 * (n_features + n_targets + 2 * dim) * dim + step)
+        copies = 2 + RowOptimizer.tables(optimizer)
+        return 4 * (copies * (n_features + n_targets + 2 * dim) * dim + step)
 
 
 def joined(one: Points, two: Points, place: np.ndarray) -> Points:

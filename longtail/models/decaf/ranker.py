@@ -280,7 +280,7 @@ class DECAF(EpochRanker):
         dim = settings.dim or paper_sizes(n_labels)[0]
         n_hard = MOST_LISTED if settings.n_hard is None else settings.n_hard
         candidates = min(n_labels, settings.n_candidates + batch * (8 + n_hard))
-        network = TextNetwork.bytes_needed(n_features, n_labels, dim, batch, candidates)
+        network = TextNetwork.bytes_needed(n_features, n_labels, dim, settings.optimizer, batch, candidates)
         if settings.n_workers > 1:  # a replica in each process
             network *= 1 + settings.n_workers
         kept = 4.0 * dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
