@@ -54,6 +54,7 @@ class Ranker(StoredRanker):
     """
 
     threshold_: float | None = None  # with the best micro-F1 on held-out points, where a ranker has chosen one
+    _data_copies: ClassVar[float] = 1.7  # memory of a fit, relative to the data; measured by benchmarks/memory.py
     _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."
     _steps: Steps = NO_STEPS  # where a fit keeps its finished steps
     _checked: bool = False  # whether the parameters, as they are now, were compared with their constraints
@@ -169,7 +170,7 @@ class Ranker(StoredRanker):
         X, Y, Z : csr_array
             Points (N, D), their labels (N, L), and label text (L, D) or None.
         """
-        return 2.0 * data_bytes(X, Y, Z)
+        return self._data_copies * data_bytes(X, Y, Z)
 
     def predict(self, X: Any, k: int = 5) -> csr_array:
         """Score the best labels of each point.

@@ -24,6 +24,7 @@ class Popular(Ranker):
     """
 
     kind: ClassVar[str] = "popular"
+    _data_copies: ClassVar[float] = 0.3
 
     def __init__(self) -> None:
         pass

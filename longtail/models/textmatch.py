@@ -42,6 +42,7 @@ class TextMatch(Ranker):
     """
 
     kind: ClassVar[str] = "textmatch"
+    _data_copies: ClassVar[float] = 0.4
     _constraints: ClassVar = {"n_matches": Integer(1), "n_jobs": Jobs()}
     texts_: SparseKNN
 
