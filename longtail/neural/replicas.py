@@ -6,8 +6,8 @@ had been taken one after the other, and the resulting rows are sent to all worke
 tables do not.
 
 Sums of changes keep the pace of one process: a rare row, which one worker alone has touched, moves as far as it would
-have. The price is that a step does not see those that other workers take in the same round, which is why rounds are
-short (:data:`STEPS`).
+have. The price is that a step does not see those that other workers take in the same round. Rounds are therefore short
+(:data:`STEPS`), and batches should be smaller than those of one process by the number of workers.
 
 A worker is rebuilt from the network of this process when it is lost, and its share of the round is done again with the
 same random numbers: the network does not depend on it.
@@ -27,7 +27,7 @@ from longtail.errors import SettingsError
 from longtail.neural.loop import Learner, LoopSettings, train
 from longtail.sparse import Arrays
 
-STEPS = 4  # that a worker takes in a round
+STEPS = 2  # that a worker takes in a round
 _LOSSES = 8  # of workers in one round, after which training gives up
 _ADDED = ("", ".v", ".age")  # state whose changes are added up; others, the means of Adam, are averaged
 

@@ -30,7 +30,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
     dim, n_clusters = paper_sizes(n_labels)
     if settings.preset != "paper":
         n_clusters = 1 << max(1, int(np.log2(max(2, n_labels / 8))))
-    size = settings.batch_size or usual_batch_size(n_points)
+    size = max(1, (settings.batch_size or usual_batch_size(n_points)) // settings.n_workers)
     loop = LoopSettings(
         settings.epochs,
         size,

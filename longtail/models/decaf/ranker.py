@@ -79,7 +79,7 @@ class DECAF(EpochRanker):
     epochs : int, optional
         Passes over the points in Modules II and IV.
     batch_size : int, optional
-        Points per step; in the fast preset about a hundredth of the points, from 32 to 512.
+        Points per step, divided among the workers; in the fast preset about a hundredth of the points, from 32 to 512.
     learning_rate : float, optional
         Learning rate at its highest: of Adagrad in the fast preset, of Adam in the paper's.
     validation_fraction : float, optional
