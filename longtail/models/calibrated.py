@@ -117,7 +117,11 @@ class Calibrated(Wrapper):
 
     def _held_out_parts(self, Y: csr_array) -> list[np.ndarray]:
         """Return disjoint parts of the points, each to be scored by a copy that is fitted to all others."""
-        parts = [part[: _FOLD[1]] for part in folds(Y.shape[0], self._n_folds(Y.shape[0]), self._seed)]
+        rng = np.random.default_rng([self._seed, 11])  # rows may be in an order, so that the first are no sample
+        parts = [
+            np.sort(rng.permutation(part)[: _FOLD[1]])
+            for part in folds(Y.shape[0], self._n_folds(Y.shape[0]), self._seed)
+        ]
         parts = [part for part in parts if self._label_counts.sum() > label_counts(Y[part]).sum()]
         return parts[: self._copies() - 1]
 

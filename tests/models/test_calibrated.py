@@ -82,6 +82,7 @@ def test_parts_are_disjoint_and_all_are_used_where_the_base_needs_no_training(
     model.fit(X, Y)
     assert [len(part) for part in seen] == [45] * n_parts
     assert len(np.unique(np.concatenate(seen))) == 45 * n_parts
+    assert max(part[-1] for part in seen) > 980  # a sample of each part, not its first rows
     assert model.n_fits() == {"calibrated": 1, base.kind: n_parts + 1}
 
 
