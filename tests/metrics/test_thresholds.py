@@ -98,3 +98,13 @@ def test_a_threshold_outside_0_to_1_is_refused(threshold: object) -> None:
 def test_an_unknown_goal_is_refused(problem: tuple[csr_array, csr_array]) -> None:
     with pytest.raises(SettingsError, match="micro, macro, example"):
         choose_thresholds(*problem, goal="weighted")
+
+
+def test_scores_that_are_no_probabilities_get_the_best_threshold_found() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.uniform(0.01, 0.99, (4000, 5)).astype(np.float32)
+    truth = csr_array((rng.random(scores.shape) < scores).astype(np.float32))
+    found = threshold_of_probabilities(truth, csr_array(scores))
+    assert found == choose_thresholds(truth, csr_array(scores)).f1 / 200
+    shifted = csr_array(scores**4)  # the same order; a label of probability 0.5 scores 0.06
+    assert threshold_of_probabilities(truth, shifted) == pytest.approx(found**4, abs=0.05)
