@@ -461,10 +461,11 @@ class TextVectorizer(Params):
         if (
             (blob.dtype, offsets.dtype, idf.dtype) != (np.uint8, np.int64, np.float32)
             or offsets[0] != 0
-            or offsets[-1] + table.PAD > blob.size
+            or offsets[-1] > blob.size - table.PAD  # a sum could overflow
             or (np.diff(offsets) <= 0).any()
             or (vectorizer.hashing is None and offsets.size != n_features + 1)
             or idf.size != (n_features if vectorizer.idf else 0)
+            or not ((idf > 0) & np.isfinite(idf)).all()
         ):
             raise ModelError(
                 "The arrays of the vocabulary do not fit together: the folder was changed or damaged. Copy it again."

@@ -93,7 +93,7 @@ class StoredTagger(Params):
             vocabulary = {
                 "terms": codes("terms.bytes", "u1"),
                 "offsets": Array("i8", "terms+1", least=0),
-                "idf": floats("D" if settings["idf"] else "0", least=0),
+                "idf": floats("D" if settings["idf"] else "0", above=0),  # rows are divided by their lengths
             }
             rules |= Rules(vocabulary).prefixed("vectorizer_")
         sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}

@@ -218,6 +218,7 @@ def test_arrays_bring_it_back(params: dict[str, Any], tmp_path: Path) -> None:
     "change",
     [
         {"offsets": np.array([0, 4, 1 << 40])},
+        {"offsets": np.array([0, 4, (1 << 63) - 1])},
         {"offsets": np.array([0, 4, 2])},
         {"offsets": np.array([0, 3])},
         {"offsets": np.array([0, 3, 6], np.int32)},
@@ -229,6 +230,14 @@ def test_refuses_arrays_that_do_not_fit(change: dict[str, np.ndarray]) -> None:
     meta, arrays = TextVectorizer().fit(["dog fox"]).to_arrays()
     with pytest.raises(ModelError, match="do not fit together"):
         TextVectorizer.from_arrays(meta, {**arrays, **change})
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
+def test_an_inverse_frequency_that_no_fit_gives_is_refused(value: float) -> None:
+    """Rows are divided by their lengths, and one of zeros has none."""
+    meta, arrays = TextVectorizer().fit(["red apple", "green pear"]).to_arrays()
+    with pytest.raises(ModelError, match="do not fit together"):
+        TextVectorizer.from_arrays(meta, arrays | {"idf": np.full_like(arrays["idf"], value)})
 
 
 def test_any_collection_of_texts_will_do() -> None:
