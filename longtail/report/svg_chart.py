@@ -99,7 +99,7 @@ def bar_chart(groups: list[str], series: list[Series], x: Axis, y: Axis) -> str:
         u = frame.at(group, 0)[0]
         for row, line in enumerate(name.split("\n")):
             parts.append(
-                f'<text class="tick x" x="{u:.1f}" y="{frame.bottom + 13 + 12 * row:.1f}">{escape(line)}</text>'
+                f'<text class="tick x group" x="{u:.1f}" y="{frame.bottom + 13 + 12 * row:.1f}">{escape(line)}</text>'
             )
     return frame.wrapped(parts, f"{y.title} by {x.title} of {', '.join(one.name for one in series)}")
 
