@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from longtail.errors import BROKEN_ARRAY
+
 ODD: list[Any] = [None, True, False, 0, 1, -1, 2, 3, 1e9, 2**31 - 1, 2**31, 2**63, -(2**40), 0.5, 1.5, -0.5, 1e308]
 ODD += [float("nan"), float("inf"), "", "x", "../x", "a\0b", [], [0], [[]], {}, {"a": 1}, "é" * 300, 10**30]
 _TYPES = ["<i4", "<i8", "<f4", "<f8", "|u1", "|i1", "|b1", "<u2", "<u8", ">i4", "<c8", "<U3", "<M8[s]"]
@@ -62,7 +64,7 @@ def _mutate_array(path: Path, rng: np.random.Generator) -> str:
     name = f"{path.parent.name}/{path.stem}"
     try:
         array = np.load(path, allow_pickle=False).copy()
-    except (ValueError, OSError):  # mutated already
+    except BROKEN_ARRAY:  # mutated already
         return f"{name}: left"
     if how == "file":
         return f"{name}: {_mutate_file(path, rng)}"
