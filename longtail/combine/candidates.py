@@ -59,4 +59,4 @@ class PairScorer(Protocol):
         """Log odds of the listed labels, (N, S) float32; any value where there is none."""
 
     def text_log_odds(self, encoded: Any, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Log odds of pairs (row, label) by the label's text alone; where a scorer has no text, by what it has."""
+        """Log odds of pairs (row, label) by the label's text alone, as :meth:`log_odds` of a label without points."""

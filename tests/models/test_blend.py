@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 import longtail
 from longtail.errors import DataError, ModelError, SettingsError
+from longtail.kernels.encode import SparseRows
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.blend import Blend
@@ -155,6 +156,16 @@ def test_labels_with_text_that_no_point_has_do_no_harm() -> None:
     wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], L + 6))
     text = csr_array(np.vstack([Z.toarray(), np.eye(6, D, dtype=np.float32)]))
     assert precision_of(Blend([DiSMEC(), TextMatch()]).fit(X, wide, label_features=text), wide.shape[1]) > 80
+
+
+def test_a_network_without_text_says_the_same_of_labels_without_points_in_training_and_after() -> None:
+    X, Y, _ = toy()
+    wider = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], L + 3))
+    scorer = GLaS(dim=16, epochs=2).fit(X, wider).scorer_
+    encoded = scorer.encode(SparseRows.of(X[:2]), 1)
+    unknown, rows = np.array([[L, L + 1], [L + 2, L]]), np.array([0, 0, 1, 1])
+    told = scorer.log_odds(encoded, unknown, 1)
+    np.testing.assert_array_equal(scorer.text_log_odds(encoded, rows, np.array([0, L, 1, L + 2]), 1), told.ravel())
 
 
 def precision_of(model: Ranker, n_labels: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from longtail.index import Index, array_rules, from_arrays
+from longtail.kernels.combine import FLOOR
 from longtail.kernels.encode import SparseRows
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.scored_lists import KnownLabels, score_listed, search_labels
@@ -83,9 +84,8 @@ class GlasScorer:
     def text_log_odds(
         self, encoded: np.ndarray, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
-        """Return log odds of pairs; this network knows no text."""
-        vectors = self.index.vectors[self.labels.position[labels]]
-        return self.slope * np.einsum("ij,ij->i", encoded[rows], vectors)
+        """Return log odds of pairs; this network knows no text, so that they are those of a label it does not know."""
+        return np.full(len(labels), self.slope * FLOOR, np.float32)
 
     def network_tables(self) -> Arrays:
         """Return the tables to train on from: tokens, bias, label vectors and label biases."""
