@@ -30,6 +30,7 @@ WIDTH = 64  # labels that each member lists per point; more, where more are want
 _ROWS = 4096  # points predicted at once
 _LEARNT_ROWS = 512  # held-out points whose features are in memory at once
 _LEADING = 20  # labels of each member that the combiner is trained on; with 14, B of held-out points was lower on Tate
+_HALF_A_PAIR = 0.5  # right pairs to expect among unseen labels where none was met
 _RARE = 3  # labels with at most this many training points show how well text alone scores
 
 Listing = Callable[[csr_array, int], list[CandidateList]]
@@ -245,18 +246,18 @@ class HeldOutPairs:
     def train(self, layout: Layout, Y_train: csr_array, Y_held: csr_array, text_lister: int | None) -> Combiner:
         """Train a combiner.
 
-        How well text alone scores is measured on labels without training points; where none of them is right, on the
-        rarest ones. `text_lister` is the number of the lister that compares texts, if there is one.
+        How well text alone scores is measured on labels without training points, most of which no held-out point has
+        either: without these, labels that have text only came first for half of 2,000 Debian packages, after training
+        on 3,000. Where none of them is right, it is measured on the rarest labels, and so that half a pair of all
+        would be. `text_lister` is the number of the lister that compares texts, if there is one.
         """
         counts, met = label_counts(Y_train), label_counts(Y_held)
-        occurs = (counts > 0) | (met > 0)  # nothing can be learnt from labels that no point has
-        if not occurs[self.labels].all():
-            return self.of_labels(occurs).train(layout, Y_train, Y_held, text_lister)
         seen = counts[self.labels] > 0
         combiner = Combiner.untrained(layout)
         if not seen.any():
             return combiner
         combiner = combiner.fitted(self.features[seen], self.right[seen], self.points[seen])
+        n_unseen = np.count_nonzero(~seen)
         apart = bool(self.right[~seen].any())
         some = ~seen if apart else counts[self.labels] <= _RARE
         if not some.any() or (text_lister is None and not layout.n_scorers):
@@ -264,10 +265,13 @@ class HeldOutPairs:
         rows = self.features[some].copy()
         for m in range(layout.n_scorers):
             rows[:, layout.scorer(m)] = self.text_odds[some, m]
-        shift = 0.0
         if apart:
-            shift = float(np.log(met[occurs].mean() / met[occurs & (counts == 0)].mean()))
-        return combiner.fitted_unseen(rows, self.right[some], text_lister, shift)
+            alone = met[(counts > 0) | (met > 0)].mean() / met[(met > 0) & (counts == 0)].mean()
+            shift = float(np.log(alone * n_unseen / np.count_nonzero(met[self.labels[~seen]])))
+        else:
+            expected = n_unseen * float(self.right[some].mean())
+            shift = float(np.log(_HALF_A_PAIR / expected)) if expected > 0 else 0.0
+        return combiner.fitted_unseen(rows, self.right[some], text_lister, min(0.0, shift))
 
 
 def _best_pairs(points: np.ndarray, labels: np.ndarray, odds: np.ndarray, shape: tuple[int, int], k: int) -> csr_array:

@@ -210,6 +210,15 @@ class DECAF(EpochRanker):
         self._rankings = [ranking for ranking, _ in trained]
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
+        self._add_labels_without_points(part, labels)
+
+    def _add_labels_without_points(self, part: TrainingPart, labels: np.ndarray) -> None:
+        """Let the scorer know labels that have text only; `labels` are those that some point has."""
+        if part.Z is not None and self.scorer_.knows_text:
+            known = np.zeros(self.n_labels_, bool)
+            known[labels] = True
+            others = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
+            self.scorer_.add(unit_rows(part.Z)[others], others, self.n_labels_, self.n_jobs)
 
     def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
         """Collect what the modules train on."""
@@ -249,18 +258,14 @@ class DECAF(EpochRanker):
 
     def _fit_rest(self, part: TrainingPart) -> None:
         """Learn from the held-out points in a few steps, build the index, and add labels that have text only."""
-        labels = self.scorer_.labels.ids
+        labels = np.flatnonzero(label_counts(part.Y[part.all_rows()])).astype(np.int32)
         if part.rest is not None:
             Y_rest = take_labels(part.Y[part.rest], labels)
             for ranking in self._rankings:
                 self._training.absorb(ranking.network, part.rest, Y_rest)
         self.scorer_ = self._make_scorer(labels, exact=False)
         self.scorer_.text = None
-        if part.Z is not None and self.scorer_.knows_text:
-            known = np.zeros(self.n_labels_, bool)
-            known[labels] = True
-            unseen = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
-            self.scorer_.add(unit_rows(part.Z)[unseen], unseen, self.n_labels_, self.n_jobs)
+        self._add_labels_without_points(part, labels)
         del self._training, self._rankings
         self._remove_checkpoint()
 

@@ -267,10 +267,10 @@ class DecafScorer:
         """Return log odds of pairs by the label's text alone, or by the whole classifier where there is no text."""
         network = self.networks[0]
         distinct, at = np.unique(self.labels.position[labels], return_inverse=True)
+        vectors = network.labels[distinct]
         if self.text is not None and network.text is not None:
-            vectors = network.text(network.encoder.tokens, self.text[distinct], n_jobs)
-        else:
-            vectors = network.labels[distinct]
+            trained = np.flatnonzero(distinct < self.text.shape[0])  # the others are known by their text alone
+            vectors[trained] = network.text(network.encoder.tokens, self.text[distinct[trained]], n_jobs)
         return np.einsum("ij,ij->i", encoded[0][0][rows], vectors[at])
 
     def add(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
