@@ -36,7 +36,6 @@ GROUPS = ("head", "middle", "tail")
 _CACHED_LABELS = 100_000  # descriptions of labels kept as dicts: about 30 MB
 _WARM_BATCH = 130  # texts: enough for the kernels to take the way of a large batch
 _ATTEMPTS = 3
-_ARENA_MAX = -8  # the number of this option in glibc's malloc.h
 
 
 @dataclass(eq=False)
@@ -193,15 +192,6 @@ def folder_version(folder: Path) -> str:
             f"{error.filename}: cannot be read ({error.strerror}). Give a folder made by train or save."
         ) from error
     return f"{checksum:08x}"
-
-
-def keep_memory_together() -> None:
-    """Let all threads allocate from two pools, where the C library can: glibc makes up to eight per core otherwise.
-
-    A replaced model leaves free pieces in every pool that its threads have used.
-    """
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
 
 
 def return_free_memory() -> None:

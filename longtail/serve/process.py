@@ -24,7 +24,6 @@ from longtail import registry
 from longtail.errors import SettingsError
 from longtail.serve.feedback import FeedbackLog
 from longtail.serve.learning import BackgroundLearner
-from longtail.serve.library import keep_memory_together
 from longtail.serve.logs import log, log_to_stderr
 from longtail.serve.settings import SETTINGS_VARIABLE, ServiceSettings
 
@@ -124,19 +123,14 @@ def worker_app() -> Any:
     from longtail.serve.service import make_app
 
     log_to_stderr(os.environ.get("LONGTAIL_LOG_LEVEL", "info"))
-    _prepare_process()
-    return make_app(ServiceSettings.from_environment())
-
-
-def _prepare_process() -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
-    keep_memory_together()
+    return make_app(ServiceSettings.from_environment())
 
 
 def _serve_here(settings: ServiceSettings, opened: socket.socket, options: dict[str, Any]) -> None:
     from longtail.serve.service import make_app
 
-    _prepare_process()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     app = make_app(settings)
     uvicorn.Server(uvicorn.Config(app, **options)).run(sockets=[opened])
     if app.service.library.error is not None:
