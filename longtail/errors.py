@@ -10,8 +10,21 @@ import os
 import zlib
 from tokenize import TokenError
 
-BROKEN_ARRAY = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, NotImplementedError, RuntimeError)
-BROKEN_ARRAY += (MemoryError, OverflowError, SyntaxError, TokenError, zlib.error)  # type: ignore[assignment]
+BROKEN_ARRAY = (
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+    OverflowError,
+    SyntaxError,
+    TokenError,
+    zlib.error,
+)
 """What NumPy raises where a file is not an array, or not all of it."""
 
 
