@@ -83,18 +83,19 @@ def measure(run: Run) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure the runs named, and keep the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale.large")
-    parser.add_argument("runs", nargs="*", choices=list(RUNS), default=list(RUNS))
-    parser.add_argument("--one", choices=list(RUNS), help=argparse.SUPPRESS)
+    parser.add_argument("runs", nargs="+", choices=list(RUNS))
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.one:
-        print(json.dumps(measure(RUNS[given.one])))
+        print(json.dumps(measure(RUNS[given.runs[0]])))
         return
     for name in given.runs:
-        run, command = RUNS[name], [sys.executable, "-m", "benchmarks.scale.large", "--one", name]
+        run, command = RUNS[name], [sys.executable, "-m", "benchmarks.scale.large", name, "--one"]
         row = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
         row |= {"data": run.data if isinstance(run.data, str) else " × ".join(f"{n:,}" for n in run.data)}
         results.add("scale", name, row | {"memory": run.memory}, run.model, group="large")
-        print(name, {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()})
+        shown = {key: round(value, 3) if isinstance(value, float) else value for key, value in row.items()}
+        print(name, shown, flush=True)
 
 
 if __name__ == "__main__":

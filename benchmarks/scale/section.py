@@ -21,7 +21,8 @@ Two nodes of one core each on one machine (`ray.cluster_utils`), already started
 better of the runs on either side, in turn. CPU seconds are those of all processes, Ray's own among them."""
 _LARGE = """\
 From data to predictions of the loaded model, in one process (`benchmarks.scale.large`). Synthetic data is named by its
-points × features × labels. The peak is that of the whole process while it trains; a limit is that of `--memory`."""
+points × features × labels. The peak is that of the whole process, predictions included; a limit is that of
+`--memory`."""
 _LARGE_HEAD = ["model", "data", "limit", "s", "CPU s", "peak GB", "model MB", "ms per point, median", "P@5"]
 _CLUSTER_HEAD = ["model", "points", "local s", "Ray s", "local CPU s", "Ray CPU s", "ratio of CPU s", "same model"]
 
@@ -78,7 +79,7 @@ def _large_row(row: dict[str, Any]) -> str:
     figures = [
         f"{row['fit_s']:.0f}",
         f"{row['fit_cpu_s']:.0f}",
-        f"{row['peak_mb'] / 1e3:.2f}",
+        f"{row['peak_all_mb'] / 1e3:.2f}",
         f"{row['model_mb']:.0f}",
     ]
     cells = [f"`{row['model']}`", row["data"], limit, *figures, f"{row['p50_ms']:.2f}", f"{row['P@5']:.2f}"]
