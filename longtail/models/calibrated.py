@@ -9,6 +9,9 @@ Each copy is fitted to nine tenths of the points, so that it is nearly as good a
 score disjoint parts, because much of the error is chance. In twelve trials on other training points (three data sets;
 KNN and TextMatch), an expected calibration error at 1 of 2.0 points with one part of 15 % became 1.4 with ten parts. A
 base that needs no training has twenty: with TextMatch in six trials, 1.8 points became 1.4.
+
+Held-out texts lose the words that no other text has (:func:`longtail.data.split.as_new_points`), as new texts do. With
+TextMatch in six trials of 36,000 training points and 9,000 others (three data sets), 2.0 points became 1.4.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from longtail.data.split import as_new_points
 from longtail.engine import current
 from longtail.errors import SettingsError
 from longtail.models.base import Ranker, data_bytes
@@ -212,7 +213,7 @@ def _score_fold(fold: tuple[Ranker, np.ndarray], X: csr_array, Y: csr_array, Z: 
     rest = np.setdiff1d(np.arange(X.shape[0]), held)
     if Y[rest].nnz == 0:
         raise SettingsError("With so many folds (n_folds) a part of the points has no label. Take fewer folds.")
-    return copy.fit(X[rest], Y[rest], label_features=Z).predict(X[held], k)
+    return copy.fit(X[rest], Y[rest], label_features=Z).predict(as_new_points(X, Y, Z, held), k)
 
 
 def folds(n_points: int, n_folds: int, random_state: int) -> list[np.ndarray]:

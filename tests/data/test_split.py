@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
-from longtail.data.split import hold_out_points, split
+from longtail.data.split import as_new_points, hold_out_points, split
 from longtail.errors import SettingsError
 
 
@@ -128,3 +128,22 @@ def test_every_kind_of_random_state() -> None:
 def test_hold_out_points_refuses_fractions_out_of_range(fraction: Any) -> None:
     with pytest.raises(SettingsError, match="fraction is"):
         hold_out_points(labels(5, 2, 0.5, 0), fraction)
+
+
+def test_held_out_points_lose_the_words_that_a_vocabulary_of_the_others_lacks() -> None:
+    # Words: of points 0 and 1; of point 0; of points 1 and 2; of point 0 and label 0; of point 0 and label 1.
+    X = csr_array(np.array([[2, 4, 0, 2, 1], [3, 0, 4, 0, 0], [0, 0, 5, 0, 0]], np.float32) / 5)
+    Y = csr_array(np.array([[1, 1], [1, 0], [1, 0]], np.float32))
+    Z = csr_array(np.array([[0, 0, 0, 1, 0], [0, 0, 0, 0, 1]], np.float32))
+    held = np.array([0])
+    new = as_new_points(X, Y, Z, held).toarray()
+    np.testing.assert_allclose(new, [np.array([2, 0, 0, 2, 0]) / np.sqrt(8)], rtol=1e-6)  # label 1 is unknown too
+    never = csr_array(np.array([[1, 0], [1, 0], [1, 0]], np.float32))  # its text was there without any point
+    np.testing.assert_allclose(as_new_points(X, never, Z, held).toarray(), [np.array([2, 0, 0, 2, 1]) / 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [[1, 1, 1, 0], [2, 1, 1]], ids=["a column that nothing has", "longer rows"])
+def test_features_that_are_no_vocabulary_of_the_points_stay(columns: list[int]) -> None:
+    X = csr_array(np.diag(np.array(columns, np.float32)))
+    held = np.array([0])
+    np.testing.assert_array_equal(as_new_points(X, csr_array(X.shape), None, held).toarray(), X[held].toarray())
