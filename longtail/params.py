@@ -246,7 +246,7 @@ class Params:
             value, constraint = getattr(self, name), constraints.get(name)
             if constraint is not None and not constraint.allows(value):
                 limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
-                raise SettingsError(f"{name} is {_shown(value)}; give {constraint}{limit}")
+                raise SettingsError(f"{name} is {_value_shown(value)}; give {constraint}{limit}")
             for part in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(part, Params):
                     part.check_params()
@@ -302,7 +302,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _shown(value: Any) -> str:
+def _value_shown(value: Any) -> str:
     """Return the value as an error shows it: short, whatever it is."""
     text = repr(plain(value))
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -77,7 +77,7 @@ def make(
     """
     tree = _syntax_tree(expression)
     by_model = _by_model(settings or {}, tree, expression)
-    return _build(tree, expression, by_model, dict(defaults or {}))
+    return _make_ranker(tree, expression, by_model, dict(defaults or {}))
 
 
 def used(expression: str) -> list[str]:
@@ -177,7 +177,9 @@ def _by_model(settings: Mapping[str, Any], tree: ast.expr, expression: str) -> d
     return by_model
 
 
-def _build(tree: ast.expr, expression: str, settings: Mapping[str, dict[str, Any]], defaults: dict[str, Any]) -> Ranker:
+def _make_ranker(
+    tree: ast.expr, expression: str, settings: Mapping[str, dict[str, Any]], defaults: dict[str, Any]
+) -> Ranker:
     """Build the ranker that one name or call of the composition describes."""
     if isinstance(tree, ast.Name):
         name, args, keywords = tree.id, [], []
@@ -221,7 +223,7 @@ def _value(
     if isinstance(tree, ast.Name) and not positional and tree.id not in MODELS:
         return _LITERALS.get(tree.id, tree.id)  # a bare word: loss=hinge
     if isinstance(tree, ast.Name | ast.Call):
-        return _build(tree, expression, settings, defaults)
+        return _make_ranker(tree, expression, settings, defaults)
     if isinstance(tree, ast.List | ast.Tuple):
         return [_value(part, positional, expression, settings, defaults) for part in tree.elts]
     try:

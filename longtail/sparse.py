@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 Arrays = dict[str, np.ndarray]
+Pair = tuple[csr_array, csr_array]  # points and their labels
 
 LEAST_SCORE = np.float32(1e-30)
 MOST_SCORE = np.float32(1 - 2**-23)

@@ -16,7 +16,7 @@ import unicodedata
 from types import FrameType
 from typing import NoReturn
 
-_PLAIN = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "β": "beta", "×": "x"}
+_IN_ASCII = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "β": "beta", "×": "x"}
 
 
 def main() -> None:
@@ -75,6 +75,6 @@ def _replace_characters(error: UnicodeError) -> tuple[str, int]:
 
 
 def _ascii(character: str) -> str:
-    if character in _PLAIN:
-        return _PLAIN[character]
+    if character in _IN_ASCII:
+        return _IN_ASCII[character]
     return unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode() or "?"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from longtail.cli.worker import ModelTask
     from longtail.data import Dataset
 
-_HELD_OUT = 0.2
-ModelsOption = Annotated[
+_TEST_SHARE = 0.2
+ComparedModels = Annotated[
     str, typer.Option("--models", "-m", metavar="A,B,…", help="Models or compositions, separated by commas.")
 ]
 SeedsOption = Annotated[
@@ -56,7 +56,7 @@ BinsOption = Annotated[
 
 def compare_models(
     data: DataPath,
-    models: ModelsOption = "popular,parabel,bonsai",
+    models: ComparedModels = "popular,parabel,bonsai",
     set_: SetOption = None,
     seed: SeedOption = 0,
     seeds: SeedsOption = 1,
@@ -201,7 +201,7 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
         return data
     from longtail.data.split import split
 
-    kept, held = split(data.Y, _HELD_OUT, seed)
+    kept, held = split(data.Y, _TEST_SHARE, seed)
     if not len(held):
         raise DataError(
             f"{data.name} has no test part, and no point can be held out: each is the only one of some label",

@@ -12,7 +12,7 @@ from longtail.cli.options import DataOptions, DataPath, JsonFlag, SetOption, spl
 from longtail.cli.progress_bar import doing
 from longtail.errors import SettingsError
 
-_TABLES = tuple(table + ending for table in (".csv", ".tsv", ".jsonl") for ending in ("", ".gz", ".xz", ".zst"))
+_TABLE_ENDINGS = tuple(table + ending for table in (".csv", ".tsv", ".jsonl") for ending in ("", ".gz", ".xz", ".zst"))
 TargetArgument = Annotated[
     Path,
     typer.Argument(metavar="OUT", help="Folder to make, or a .txt, .csv, .tsv or .jsonl file.", show_default=False),
@@ -48,7 +48,7 @@ def convert_data(
     settings, vectorizer = split_settings(set_)
     if settings:
         raise SettingsError(f"{next(iter(settings))!r} is not a setting of TF-IDF. Write --set text.NAME=VALUE.")
-    texts_only = to in ("json", "table") or (to is None and target.name.endswith(_TABLES))
+    texts_only = to in ("json", "table") or (to is None and target.name.endswith(_TABLE_ENDINGS))
     if texts_only and vectorizer is not None:
         raise SettingsError(f"--set text.… has no effect: {target} holds texts, not features. Leave it out.")
     read = options.read(data, None if texts_only else vectorizer or "tfidf", require_labels=False)

@@ -98,13 +98,13 @@ def _print_facts(facts: dict[str, Any]) -> None:
     from rich.tree import Tree
 
     checked = ", all checksums and arrays are correct" if facts["verified"] else ""
-    out.print(_line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
-    tree = Tree(_line((facts["kind"], "bold")))
+    out.print(_styled_line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
+    tree = Tree(_styled_line((facts["kind"], "bold")))
     _grow(tree, facts)
     out.print(tree)
 
 
-def _line(*parts: tuple[str, str] | str) -> Text:
+def _styled_line(*parts: tuple[str, str] | str) -> Text:
     from rich.text import Text
 
     return Text.assemble(*parts)
@@ -118,35 +118,35 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
     from longtail.report.learning_curves import history_rows
 
     sizes = [f"{part[key]:,} {key[2:]}" for key in ("n_points", "n_features", "n_labels") if key in part]
-    tree.add(_line(", ".join(sizes)))
+    tree.add(_styled_line(", ".join(sizes)))
     for key in ("params", "vectorizer"):
         if part.get(key):
             settings = ", ".join(f"{name}={value!r}" for name, value in part[key].items())
-            tree.add(_line((f"{key}: ", "dim"), settings))
+            tree.add(_styled_line((f"{key}: ", "dim"), settings))
     if "training" in part:
         training = part["training"]
         cost = f"in {training['train_seconds']:.1f} s, peak memory {training['peak_memory_mb']:,.0f} MB"
-        tree.add(_line(("trained: ", "dim"), f"on {training['data']} {cost}"))
+        tree.add(_styled_line(("trained: ", "dim"), f"on {training['data']} {cost}"))
     if part.get("report"):
         tree.add(held_out_table(part["report"]))
     if "why" in part:
-        tree.add(_line(("chosen: ", "dim"), part["why"]))
+        tree.add(_styled_line(("chosen: ", "dim"), part["why"]))
     if "labels" in part:
         labels = part["labels"]
         most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
         rare = f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
-        tree.add(_line(("most frequent: ", "dim"), most))
-        tree.add(_line(("rare: ", "dim"), rare))
+        tree.add(_styled_line(("most frequent: ", "dim"), most))
+        tree.add(_styled_line(("rare: ", "dim"), rare))
     if part.get("history"):
         rows = Table.grid(padding=(0, 2))
         for row in history_rows(part["history"]):
             rows.add_row(*row)
-        tree.add(_line(("training, by epoch: ", "dim"))).add(rows)
+        tree.add(_styled_line(("training, by epoch: ", "dim"))).add(rows)
     if part["arrays"]:
         table = Table.grid(padding=(0, 2))
         for name, array in part["arrays"].items():
             shape = " × ".join(f"{n:,}" for n in array["shape"])
-            table.add_row(_line(name), array["dtype"], shape, f"{array['mb']:.2f} MB")
+            table.add_row(_styled_line(name), array["dtype"], shape, f"{array['mb']:.2f} MB")
         tree.add(table)
     for name, inner in part["parts"].items():
-        _grow(tree.add(_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)
+        _grow(tree.add(_styled_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)

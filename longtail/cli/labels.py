@@ -40,7 +40,7 @@ LabelNames = Annotated[
 IntoOption = Annotated[
     str | None, typer.Option(metavar="LABEL", help="merge: the label to suggest instead.", show_default=False)
 ]
-TextOption = Annotated[
+LabelTextOption = Annotated[
     str | None, typer.Option("--text", help="add: text of the one new label; its name by default.", show_default=False)
 ]
 IdOption = Annotated[
@@ -62,7 +62,7 @@ def change_labels(
     change: ChangeArgument,
     labels: LabelNames = None,
     into: IntoOption = None,
-    text: TextOption = None,
+    text: LabelTextOption = None,
     id_: IdOption = None,
     labels_file: FileOption = None,
     json: JsonFlag = False,

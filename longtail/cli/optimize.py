@@ -14,7 +14,7 @@ from longtail.cli.options import DataOptions, DataPath, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
 from longtail.errors import ModelError
 
-_LIMITS = (1, 2, 3, 5, 10, 20, 50)
+_MOST_PER_POINT = (1, 2, 3, 5, 10, 20, 50)
 _THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
@@ -62,11 +62,12 @@ def optimize_threshold(
     from longtail.sparse import resized
 
     with doing("predicting"):
-        scores = resized(tagger.ranker_.predict(part.X, max(_LIMITS)), n_columns=part.n_labels)
+        scores = resized(tagger.ranker_.predict(part.X, max(_MOST_PER_POINT)), n_columns=part.n_labels)
     with doing("comparing thresholds"):
-        table = threshold_table(part.Y, scores, _LIMITS, _THRESHOLDS, goal=goal.value, ignore=part.ignore)
+        table = threshold_table(part.Y, scores, _MOST_PER_POINT, _THRESHOLDS, goal=goal.value, ignore=part.ignore)
         tried = [
-            choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore) for limit in _LIMITS
+            choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore)
+            for limit in _MOST_PER_POINT
         ]
         best = max(reversed(tried), key=lambda found: found.f1)  # of equal ones the largest limit
         if by_frequency:
@@ -77,7 +78,7 @@ def optimize_threshold(
             best = choose_thresholds(
                 part.Y, scores, goal=goal.value, limit=best.limit, counts=counts, ignore=part.ignore
             )
-    rows = [{"limit": limit, "f1": found.tolist()} for limit, found in zip(_LIMITS, table, strict=True)]
+    rows = [{"limit": limit, "f1": found.tolist()} for limit, found in zip(_MOST_PER_POINT, table, strict=True)]
     facts: dict[str, Any] = {"goal": goal.value, "thresholds": _THRESHOLDS, "table": rows, "best": best.to_json()}
     if save:
         tagger.notes_["thresholds"] = best.to_json()

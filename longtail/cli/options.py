@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
     from longtail.tagger import Tagger
 
-_TABLES, _PROPENSITIES = "Tables only", "Propensity model of PSP and PSnDCG"
+_TABLE_PANEL, _PROPENSITY_PANEL = "Tables only", "Propensity model of PSP and PSnDCG"
 DataPath = Annotated[
     str,
     typer.Argument(
@@ -64,7 +64,7 @@ FormatOption = Annotated[
     ),
 ]
 TextColumnOption = Annotated[
-    list[str] | None, typer.Option(help="Column with the text. Can be repeated.", rich_help_panel=_TABLES)
+    list[str] | None, typer.Option(help="Column with the text. Can be repeated.", rich_help_panel=_TABLE_PANEL)
 ]
 
 
@@ -75,11 +75,11 @@ class DataOptions:
     format: FormatOption = None
     text_column: TextColumnOption = None
     labels_column: Annotated[
-        str | None, typer.Option(help="Column with the labels.", show_default=False, rich_help_panel=_TABLES)
+        str | None, typer.Option(help="Column with the labels.", show_default=False, rich_help_panel=_TABLE_PANEL)
     ] = None
     labels_separator: Annotated[
         str | None,
-        typer.Option(help="Separator between labels in one cell.", show_default=False, rich_help_panel=_TABLES),
+        typer.Option(help="Separator between labels in one cell.", show_default=False, rich_help_panel=_TABLE_PANEL),
     ] = None
     labels_file: Annotated[
         Path | None,
@@ -136,10 +136,10 @@ class PropensityOptions:
 
     # The defaults are those of inverse_propensity; importing it here would make every command start slowly.
     propensity_a: Annotated[
-        float, typer.Option(help="A: 0.5 for Wikipedia data, 0.6 for Amazon data.", rich_help_panel=_PROPENSITIES)
+        float, typer.Option(help="A: 0.5 for Wikipedia data, 0.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL)
     ] = 0.55
     propensity_b: Annotated[
-        float, typer.Option(help="B: 0.4 for Wikipedia data, 2.6 for Amazon data.", rich_help_panel=_PROPENSITIES)
+        float, typer.Option(help="B: 0.4 for Wikipedia data, 2.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL)
     ] = 1.5
 
     def __post_init__(self) -> None:

@@ -156,10 +156,10 @@ def read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> I
         return streaming.table_blocks(path, options.text_column, skip)
     if kind == "sparse" and not reads_text:
         return streaming.sparse_blocks(path, skip)
-    return _whole(name, reads_text, options.for_model(tagger, name), skip)
+    return _read_whole(name, reads_text, options.for_model(tagger, name), skip)
 
 
-def _whole(name: str, reads_text: bool, options: DataOptions, skip: int) -> Iterator[PointBlock]:
+def _read_whole(name: str, reads_text: bool, options: DataOptions, skip: int) -> Iterator[PointBlock]:
     """Yield the points of a dataset that was read whole."""
     from longtail.data.streaming import BLOCK, PointBlock
 

@@ -20,14 +20,14 @@ from longtail.cli.options import JsonFlag
 from longtail.cli.progress_bar import doing
 from longtail.errors import LongtailError, SettingsError
 
-_WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
+_TITLE_WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
 _LABELS = 240
-_LIMITS = (  # of sizes, beyond which other kernels or other types are used
+_SIZE_LIMITS = (  # beyond which other kernels or other types are used
     ("longtail.index", "_EXACT_BELOW"),
     ("longtail.linear.train", "_SHORT"),
     ("longtail.models.decaf.modules", "ONE_BY_ONE"),
 )
-ModelsOption = Annotated[
+WarmedModels = Annotated[
     list[str] | None,
     typer.Option(
         "--model",
@@ -43,7 +43,7 @@ PortableFlag = Annotated[
 ]
 
 
-def warm_kernels(model: ModelsOption = None, portable: PortableFlag = False, json: JsonFlag = False) -> None:
+def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, json: JsonFlag = False) -> None:
     """Compile the kernels of training and prediction, once per machine."""
     from longtail.kernels.compiled_cache import writable_folder
     from longtail.kernels.cpu_level import compiles_for_level, level_environment
@@ -111,7 +111,7 @@ def _train_and_predict(name: str) -> None:
 
 def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
     """Return texts, their labels, and the texts of the labels: more labels than a leaf of a label tree holds."""
-    words = [f"{_WORDS[i % len(_WORDS)]} x{i}" for i in range(_LABELS)]
+    words = [f"{_TITLE_WORDS[i % len(_TITLE_WORDS)]} x{i}" for i in range(_LABELS)]
     chosen = [[words[i % _LABELS], words[7 * i % _LABELS]] for i in range(2 * _LABELS)]
     return [f"a {first} and {second} guide" for first, second in chosen], chosen, {word: word for word in words}
 
@@ -119,7 +119,7 @@ def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
 @contextmanager
 def _lowered_limits() -> Iterator[None]:
     """Let any data be large, for the modules that are loaded."""
-    limits = [(sys.modules[module], name) for module, name in _LIMITS if module in sys.modules]
+    limits = [(sys.modules[module], name) for module, name in _SIZE_LIMITS if module in sys.modules]
     before = [getattr(module, name) for module, name in limits]
     for module, name in limits:
         setattr(module, name, 0)

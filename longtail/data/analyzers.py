@@ -26,7 +26,7 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _SAMPLED_TEXTS = 1000  # texts that decide
-_IMPORT = "LONGTAIL_IMPORT"
+_IMPORT_VARIABLE = "LONGTAIL_IMPORT"
 
 Analyzer = Callable[[str], Iterable[str]]
 
@@ -78,10 +78,10 @@ def find_function(name: str, *, trusted: bool) -> Analyzer:
         Whether the caller named it; a name from a model folder is not trusted and imports nothing.
     """
     module, _, attribute = name.partition(":")
-    if not trusted and module not in (*sys.modules, *os.environ.get(_IMPORT, "").split(",")):
+    if not trusted and module not in (*sys.modules, *os.environ.get(_IMPORT_VARIABLE, "").split(",")):
         raise ModelError(
             f"The model cuts texts with {name!r}. Import {module} before you use the model; "
-            f"on the command line, set the environment variable {_IMPORT}={module}."
+            f"on the command line, set the environment variable {_IMPORT_VARIABLE}={module}."
         )
     try:
         function: Any = importlib.import_module(module)

@@ -21,7 +21,7 @@ UNPACKED_VARIABLE = "LONGTAIL_MOST_UNPACKED"
 """Variable that sets how many bytes one compressed byte may unpack to."""
 _MOST_UNPACKED = 300
 _HARMLESS = 1 << 28  # bytes that any file may unpack to
-_PIECE = 1 << 13  # bytes given to the decompressor at once; it unpacks all of them before any can be counted
+_COMPRESSED_BYTES = 1 << 13  # given to the decompressor at once; it unpacks all of them before any can be counted
 _AGAIN = "Copy or download it again"
 
 
@@ -111,7 +111,7 @@ class _Zstandard(io.RawIOBase):
             piece = b"" if self._frame is None else self._frame.unused_data
             if self._frame is not None and self._frame.eof:
                 self._frame = None
-            piece = piece or self._file.read(_PIECE)
+            piece = piece or self._file.read(_COMPRESSED_BYTES)
             if not piece:
                 if self._frame is not None:
                     raise EOFError

@@ -58,7 +58,7 @@ def recognise(path: Path, format: str | None = None) -> Files:
 
 def _files_in(folder: Path, format: str | None) -> Files | None:
     for known in (format,) if format else READ_FORMATS:
-        train, test = _parts(folder, known)
+        train, test = _part_files(folder, known)
         if train:
             if known in ("sparse", "svmlight") and format is None:
                 known = _sparse_kind(train[0])
@@ -68,7 +68,7 @@ def _files_in(folder: Path, format: str | None) -> Files | None:
     return None
 
 
-def _parts(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+def _part_files(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     if format == "documents":
         return _document_folders(folder)
     if format in ("lf", "npz"):

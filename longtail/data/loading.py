@@ -16,7 +16,7 @@ from longtail.sparse import resized
 
 if TYPE_CHECKING:
     from longtail.data.label_file import LabelEntry
-    from longtail.data.sparse_text import Rows
+    from longtail.data.sparse_text import ParsedRows
     from longtail.data.table import TableReader
     from longtail.data.text import TextVectorizer
 
@@ -143,7 +143,7 @@ def _matrix_pair(format: str, part: tuple[Path, ...]) -> tuple[csr_array, csr_ar
     return X, Y
 
 
-def _both(rows: Rows) -> tuple[csr_array, csr_array]:
+def _both(rows: ParsedRows) -> tuple[csr_array, csr_array]:
     assert rows.labels is not None
     return rows.features, rows.labels
 

@@ -35,7 +35,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
-class Rows:
+class ParsedRows:
     """The content of a sparse text: labels (if its rows have them) and features, as canonical matrices."""
 
     labels: csr_array | None
@@ -99,7 +99,7 @@ class _Wrong:
     at: int
 
 
-def read_repository(path: Path) -> Rows:
+def read_repository(path: Path) -> ParsedRows:
     """Read a file whose first line is ``N D L``."""
     with open_bytes(path) as stream:
         n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
@@ -111,7 +111,7 @@ def feature_blocks(path: Path, skip: int = 0) -> Iterator[csr_array]:
     with open_bytes(path) as stream:
         n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
         row = 0
-        for block in _parsed(stream, _Kind(path, True, False, True, n_labels, d), 2):
+        for block in _parsed_blocks(stream, _Kind(path, True, False, True, n_labels, d), 2):
             if row + block.filled > n:
                 raise _wrong_count(path, n, row + block.filled)
             stop = min(block.rows, n - row)  # blank lines after the last row are not points
@@ -131,7 +131,7 @@ def read_matrix(path: Path, *, add: bool = True) -> csr_array:
         return _read_rows(stream, _Kind(path, False, False, add, 0, d), n, 2).features
 
 
-def read_svmlight(path: Path) -> Rows:
+def read_svmlight(path: Path) -> ParsedRows:
     """Read rows without a header; the matrices are as wide as their largest index."""
     with open_bytes(path) as stream:
         rows = _read_rows(stream, _Kind(path, True, True, True, _INT32_MAX, _INT32_MAX), None, 1)
@@ -166,7 +166,7 @@ def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
     return counts
 
 
-def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> Rows:
+def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> ParsedRows:
     """Parse the rest of a stream in blocks, and join the blocks in order."""
     label_ptr, labels = _Growing(np.int64), _Growing(np.int32)
     ptr, index, value = _Growing(np.int64), _Growing(np.int32), _Growing(np.float32)
@@ -174,7 +174,7 @@ def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -
     label_ptr.append(zero)
     ptr.append(zero)
     rows, filled = 0, 0
-    for block in _parsed(stream, kind, first_line):
+    for block in _parsed_blocks(stream, kind, first_line):
         label_ptr.append(block.label_ptr[1:] + len(labels))
         ptr.append(block.ptr[1:] + len(index))
         labels.append(block.labels)
@@ -193,9 +193,9 @@ def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -
     n_labels, n_features = (kind.n_labels, kind.n_features) if not kind.loose else (_width(labels), _width(index))
     features = _matrix(ptr.finish(n + 1), index.finish(), value.finish(), (n, n_features))
     if not kind.with_labels:
-        return Rows(None, features)
+        return ParsedRows(None, features)
     ones = np.ones(len(labels), np.float32)
-    return Rows(_matrix(label_ptr.finish(n + 1), labels.finish(), ones, (n, n_labels)), features)
+    return ParsedRows(_matrix(label_ptr.finish(n + 1), labels.finish(), ones, (n, n_labels)), features)
 
 
 def _wrong_count(path: Path, n: int, rows: int) -> DataError:
@@ -221,7 +221,7 @@ def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[
     return A
 
 
-def _parsed(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
+def _parsed_blocks(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
     """Yield the parsed blocks in order: this thread reads and decompresses while others parse."""
     size = min(max(kind.path.stat().st_size // 64, 1 << 17), _LARGEST_BLOCK)  # small compared with the result
     texts = line_blocks(stream, size)
@@ -268,7 +268,7 @@ def _parse_block(block: bytes, kind: _Kind) -> _Block | _Wrong:
             break
     if code != parse.OK:
         return _Wrong(block, code, int(found[parse.AT]))
-    rows, n_labels, n_values = (int(found[i]) for i in (parse.ROWS, parse.N_LABELS, parse.N_VALUES))
+    rows, n_labels, n_values = (int(found[i]) for i in (parse.N_ROWS, parse.N_LABELS, parse.N_VALUES))
     return _Block(
         n_lines,
         rows,

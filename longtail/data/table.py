@@ -110,7 +110,9 @@ class TableReader:
             if n <= skip:
                 continue
             columns = chosen[0]
-            parts = [_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)]
+            parts = [
+                _cell_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)
+            ]
             texts.append("\n".join(part for part in parts if part))
             if columns.ids is not None:
                 ids.append(str(n - 1) if is_missing(row[-1]) else str(row[-1]))
@@ -137,7 +139,9 @@ class TableReader:
         for number, row in rows_of(table, choose):
             columns = chosen[0]
             n_texts = len(columns.texts)
-            parts = [_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)]
+            parts = [
+                _cell_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)
+            ]
             texts.append("\n".join(part for part in parts if part))
             cell = row[n_texts] if columns.labels else None
             cells.append(cell if isinstance(cell, str) else array("i", self._numbers(_names(table, cell, number))))
@@ -400,7 +404,7 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
 
 
-def _text(table: _Table, value: Any, column: str, number: int) -> str:
+def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:
     """Return a cell of a text column; a missing one is an empty text."""
     if isinstance(value, str):
         return value
@@ -416,14 +420,14 @@ def _names(table: _Table, cell: Any, number: int) -> list[str]:
         return []
     kind = type(cell).__name__
     values = sorted(cell, key=str) if kind in _SET_TYPES else list(cell) if kind in _LIST_TYPES else [cell]
-    names = [_name(value) for value in values]
+    names = [_cell_label(value) for value in values]
     if None in names:
         remedy = "Labels are strings or whole numbers, in a list or in one string with a separator"
         raise table.error("the labels are not a list of names", number, remedy=remedy)
     return [name for name in names if name]
 
 
-def _name(value: Any) -> str | None:
+def _cell_label(value: Any) -> str | None:
     """Return a label name: "" for a missing one, None for what cannot be one."""
     if isinstance(value, str):
         return value.strip()

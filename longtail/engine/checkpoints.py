@@ -33,7 +33,7 @@ _LOCK = "lock"
 EPOCHS = "epochs"  # step that holds the last epoch of each network of a training
 _SHOWN = 6  # finished steps that a message names, at most
 
-Result = tuple[dict[str, Any], Arrays]  # small facts as JSON values, and arrays
+StepResult = tuple[dict[str, Any], Arrays]  # small facts as JSON values, and arrays
 
 
 def fingerprint(params: dict[str, Any], *matrices: csr_array | None) -> str:
@@ -80,7 +80,7 @@ class Steps:
         path = self.path(name)
         return path if path is not None and (path / "model.json").is_file() else None
 
-    def stored(self, name: str, compute: Callable[[], Result]) -> Result:
+    def stored(self, name: str, compute: Callable[[], StepResult]) -> StepResult:
         """Load the result of a step, or compute and store it.
 
         Parameters

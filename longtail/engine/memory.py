@@ -20,7 +20,7 @@ _GROUP_FILES = (  # limit and use of the control group that a container runs in,
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-_limit: int | None = None
+_limit_bytes: int | None = None
 _spill: Path | None = None
 
 
@@ -32,8 +32,8 @@ def set_limit(n_bytes: int | str | None) -> None:
     n_bytes : int or str, optional
         Bytes that the process may hold in all, or a text such as "8GB" or "500 MiB"; None for what the machine has.
     """
-    global _limit
-    _limit = parse_size(n_bytes) if isinstance(n_bytes, str) else n_bytes
+    global _limit_bytes
+    _limit_bytes = parse_size(n_bytes) if isinstance(n_bytes, str) else n_bytes
 
 
 def parse_size(text: str) -> int:
@@ -56,7 +56,7 @@ def used_bytes() -> int:
 
 def available() -> int | None:
     """Return the bytes that this process can allocate within its limit and without swapping; None if unknown."""
-    limit = None if _limit is None else max(0, _limit - used_bytes())
+    limit = None if _limit_bytes is None else max(0, _limit_bytes - used_bytes())
     known = [n_bytes for n_bytes in (_machine(), _group(), limit) if n_bytes is not None]
     return min(known) if known else None
 
@@ -102,10 +102,10 @@ def fitted_into(needed: Callable[[], float], what: str, remedy: str) -> Iterator
     """
     with ExitStack() as economy:
         for enter, how in _ECONOMIES:
-            if _fits(needed()):
+            if _is_available(needed()):
                 break
             economy.enter_context(enter())
-            if _fits(needed()):
+            if _is_available(needed()):
                 _log.info("%s is fitted with %s, so that it stays within the memory that is free.", what, how)
                 break
         require(needed(), what, remedy)
@@ -135,7 +135,7 @@ _ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[None]], str], ...] =
 )
 
 
-def _fits(n_bytes: float) -> bool:
+def _is_available(n_bytes: float) -> bool:
     free = available()
     return free is None or n_bytes <= free
 
@@ -154,7 +154,7 @@ def require(n_bytes: float, what: str, remedy: str) -> None:
     """
     free = available()
     if free is not None and n_bytes > free:
-        within = "" if _limit is None else f" within the limit of {_limit / 2**30:.1f} GiB"
+        within = "" if _limit_bytes is None else f" within the limit of {_limit_bytes / 2**30:.1f} GiB"
         raise SettingsError(
             f"{what} needs about {n_bytes / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are free{within}. "
             f"{remedy}"

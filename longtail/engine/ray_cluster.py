@@ -24,10 +24,10 @@ from longtail.engine.workers import Worker, WorkerLost
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
-_LOSSES = 9  # of the process or machine of one task, after which the task is given up
+_LOSSES_OF_TASK = 9  # of the process or machine of one task, after which the task is given up
 _CALLS_PER_CORE = 8  # calls that tasks are put together into: few enough to cost little, enough to keep all cores busy
 _ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
-_INSTALL = "Install it with: pip install 'longtail[ray]'"
+_INSTALL_RAY = "Install it with: pip install 'longtail[ray]'"
 
 
 class RayCluster:
@@ -154,7 +154,9 @@ class RayCluster:
         def begin(part: list[int]) -> None:
             pending[call.remote(work, [tasks[i] for i in part], cores, *shared)] = part
 
-        for part in [[i] for i in range(len(tasks))] if whole else _parts(len(tasks), weights, self.cores(n_jobs)):
+        for part in (
+            [[i] for i in range(len(tasks))] if whole else _task_groups(len(tasks), weights, self.cores(n_jobs))
+        ):
             begin(part)
         try:
             while pending:
@@ -165,7 +167,7 @@ class RayCluster:
                 except WorkerLost as error:
                     if len(part) == 1:
                         losses[part[0]] += 1
-                        if losses[part[0]] == _LOSSES:
+                        if losses[part[0]] == _LOSSES_OF_TASK:
                             raise _given_up(error) from None
                     for half in (part[: len(part) // 2], part[len(part) // 2 :]):
                         if half:
@@ -278,7 +280,7 @@ def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
                 )
 
 
-def _parts(n: int, weights: Sequence[float] | None, cores: int) -> list[list[int]]:
+def _task_groups(n: int, weights: Sequence[float] | None, cores: int) -> list[list[int]]:
     """Put tasks together into calls of similar weight, in their order."""
     weights = [1.0] * n if weights is None else weights
     most = sum(weights) / (_CALLS_PER_CORE * cores)
@@ -310,13 +312,13 @@ def _import_ray() -> Any:
     try:
         import ray
     except ImportError:
-        raise SettingsError(f"The engine ray needs the package ray, which is not installed. {_INSTALL}") from None
+        raise SettingsError(f"The engine ray needs the package ray, which is not installed. {_INSTALL_RAY}") from None
     return ray
 
 
 def _given_up(error: BaseException) -> SettingsError:
     return SettingsError(
-        f"The Ray cluster lost a task {_LOSSES} times, or all of its machines: {first_line(error)} "
+        f"The Ray cluster lost a task {_LOSSES_OF_TASK} times, or all of its machines: {first_line(error)} "
         "Memory may have run out: use fewer cores per machine, or machines with more memory."
     )
 

@@ -21,7 +21,7 @@ from longtail.child_python import child_command, child_environment
 from longtail.kernels import pool
 
 _ALIGNED = 64  # bytes; where an array begins in the file of shared data
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 _WAIT_SECONDS = 10.0  # for a worker to end by itself
 
 
@@ -68,7 +68,7 @@ class _Process:
     """A process of this machine as a worker."""
 
     def __init__(self, threads: int) -> None:
-        limits = {name: str(threads) for name in _THREADS}
+        limits = {name: str(threads) for name in _THREAD_VARIABLES}
         command = child_command("-c", "from longtail.engine.workers import serve_calls; serve_calls()")
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=child_environment(limits)
@@ -120,22 +120,22 @@ def serve_calls() -> None:
     calls, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what is printed here must not get among the results
     try:
-        call: Callable[[Any], Any] = _build
+        call: Callable[[Any], Any] = _function_of
         while True:
             message = pickle.load(calls)
             try:
                 found = call(message)
             except Exception as error:
-                _answer(results, True, error)
+                _send(results, True, error)
                 continue
-            if call is _build:
+            if call is _function_of:
                 call, found = found, None
-            _answer(results, False, found)
+            _send(results, False, found)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         os._exit(0)  # nobody is interested any more
 
 
-def _build(message: tuple[str, int]) -> Callable[[Any], Any]:
+def _function_of(message: tuple[str, int]) -> Callable[[Any], Any]:
     """Build what answers calls from the file of shared data."""
     path, threads = message
     pool.limit_cores(threads)
@@ -143,7 +143,7 @@ def _build(message: tuple[str, int]) -> Callable[[Any], Any]:
     return build(*shared)
 
 
-def _answer(stream: IO[bytes], failed: bool, result: Any) -> None:
+def _send(stream: IO[bytes], failed: bool, result: Any) -> None:
     pickle.dump((failed, result), stream, protocol=5)
     stream.flush()
 

@@ -20,7 +20,7 @@ from longtail.models.parts import rankers_within
 from longtail.models.textmatch import TextMatch
 
 _log = logging.getLogger("longtail.explain")
-_TOLERANCE = 1e-3  # largest difference between the sum of contributions, as a probability, and the score
+TOLERANCE = 1e-3  # largest difference between the sum of contributions, as a probability, and the score
 _NEIGHBOURS_SHOWN = 3
 _NEAR_LABELS_SHOWN = 10
 
@@ -97,7 +97,7 @@ def member_scores(
 def _sums_to_score(own: Shares, score: float) -> bool:
     """Return whether the contributions of members sum to the score; otherwise log that they do not."""
     total = 1 / (1 + np.exp(-(own.rest + own.members.sum())))
-    if abs(total - score) > _TOLERANCE:
+    if abs(total - score) > TOLERANCE:
         _log.warning("The contributions of the members sum to %.4f, but the score is %.4f.", total, score)
         return False
     return True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from longtail.explain.evidence import matching_words, member_scores, near_points
+from longtail.explain.evidence import TOLERANCE, matching_words, member_scores, near_points
 from longtail.explain.explanation import EXACT, OCCLUSION, ExplainedWord, Explanation, LabelExplanation
 from longtail.explain.words import (
     Spans,
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("longtail.explain")
 _VARIANT_LABELS = 50  # labels per variant, so that a label which falls by many positions is still found
-_TOLERANCE = 1e-3  # largest difference between the sum of contributions, as a probability, and the score
 
 
 def explain_text(
@@ -118,7 +117,7 @@ def _sums(
     for label, score, one in zip(labels, scores, found, strict=True):
         if one is None:
             return None
-        if label in listed and abs(one.score - score) > _TOLERANCE:
+        if label in listed and abs(one.score - score) > TOLERANCE:
             _log.warning(
                 "The contributions to label %d sum to %.4f, but its score is %.4f; the words are occluded instead.",
                 label,

@@ -21,7 +21,7 @@ from longtail.store.facts import check_facts
 from longtail.store.invariants import Rules, cosines, floats
 
 METRICS = ("ip", "cosine")
-Found = tuple[np.ndarray, np.ndarray]
+Nearest = tuple[np.ndarray, np.ndarray]
 
 
 class Vectors(NamedTuple):
@@ -83,7 +83,7 @@ class Index(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} x {self.width}, metric={self.metric!r})"
 
-    def search(self, queries: np.ndarray, k: int, *, n_jobs: int | None = None) -> Found:
+    def search(self, queries: np.ndarray, k: int, *, n_jobs: int | None = None) -> Nearest:
         """Find the k best vectors of each query.
 
         Parameters
@@ -109,7 +109,7 @@ class Index(ABC):
             return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
         return self._search(prepared, k, n_jobs)
 
-    def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> Found:
+    def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> Nearest:
         """Find the k best vectors of one query, shape (d,), on this thread.
 
         Parameters
@@ -158,11 +158,11 @@ class Index(ABC):
         return {"kind": self.kind, "metric": self.metric, **meta}, arrays
 
     @abstractmethod
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Found:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
         """`search` for checked queries and at least one vector."""
 
     @abstractmethod
-    def _search_one(self, query: np.ndarray, k: int) -> Found:
+    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
         """`search_one` for a checked query and k at most the number of vectors."""
 
     @classmethod

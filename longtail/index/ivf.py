@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ModelError, SettingsError
-from longtail.index.base import Found, Index, Vectors, checked
+from longtail.index.base import Index, Nearest, Vectors, checked
 from longtail.index.partition import Partitioned, nearest_centroids, needed_effort, train_partitions
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
@@ -27,7 +27,7 @@ from longtail.sparse import frozen
 from longtail.store.facts import Record, check_facts
 from longtail.store.invariants import Rules, codes, floats, indices, pointers
 
-_PARTS = ("centroids", "indptr", "order", "codes", "scales")
+_PARTITION_ARRAYS = ("centroids", "indptr", "order", "codes", "scales")
 
 
 class IVFIndex(Index):
@@ -149,7 +149,7 @@ class IVFIndex(Index):
         partition[first:] = nearest_centroids(self._held.rows[first:], None, parts.centroids, None)
         self._lay_out(parts.centroids, partition)
 
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Found:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
         n = len(queries.rows)
         ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
         pool.run(
@@ -159,7 +159,7 @@ class IVFIndex(Index):
         )
         return ids, scores
 
-    def _search_one(self, query: np.ndarray, k: int) -> Found:
+    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         kernels.probe(query, self._parts, self._effort, k, ids, scores)
         return ids, scores
@@ -180,7 +180,7 @@ class IVFIndex(Index):
             "wanted": self._wanted,
         }
         arrays = {"vectors": self._held.rows, "squares": self._held.squares}
-        return meta, arrays | {name: getattr(self._parts, name) for name in _PARTS}
+        return meta, arrays | {name: getattr(self._parts, name) for name in _PARTITION_ARRAYS}
 
     @classmethod
     def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:
@@ -214,7 +214,7 @@ class IVFIndex(Index):
         index._wanted = dict(meta["wanted"])
         index._effort = index._go(meta["n_probe"], meta.get("reach", -math.inf))
         rows = index._held.rows
-        index._parts = parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTS))
+        index._parts = parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTITION_ARRAYS))
         # Kernels do not check addresses, so nothing may point outside.
         n, width = rows.shape
         partitions = len(parts.centroids)

@@ -16,10 +16,10 @@ from longtail.index.exact import exact_search
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
-_BLOCK = 4096
+_VECTORS_AT_ONCE = 4096
 _PER_PARTITION = 256  # training vectors per partition; with 64, up to a third more partitions must be opened
-_ROUNDS = 10
-_SAMPLE = 256  # queries
+_KMEANS_ROUNDS = 10
+_QUERIES_SAMPLED = 256
 
 
 class Partitioned(NamedTuple):
@@ -48,8 +48,8 @@ def nearest_centroids(
     centroids = centroids / np.where(lengths > 0, lengths, 1)[:, None]
     out = np.empty(n, np.int32)
     with limit_blas(n_jobs):
-        for start in range(0, n, _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for start in range(0, n, _VECTORS_AT_ONCE):
+            part = slice(start, start + _VECTORS_AT_ONCE)
             block = vectors[part] if rows is None else vectors[rows[part]]
             products = block @ centroids.T  # (block, partitions)
 
@@ -69,7 +69,7 @@ def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generat
     rows = np.sort(rng.permutation(n)[: _PER_PARTITION * n_partitions])
     centroids = vectors.rows[rng.choice(rows, n_partitions, replace=False)]
     before = None
-    for _ in range(_ROUNDS):
+    for _ in range(_KMEANS_ROUNDS):
         partition = nearest_centroids(vectors.rows, rows, centroids, n_jobs)
         if before is not None and (partition == before).all():
             break
@@ -113,13 +113,13 @@ def needed_effort(
     rows, squares = parts.vectors
     if queries is not None:
         queries = np.asarray(queries)
-        if len(queries) > _SAMPLE:
-            queries = queries[rng.choice(len(queries), _SAMPLE, replace=False)]
+        if len(queries) > _QUERIES_SAMPLED:
+            queries = queries[rng.choice(len(queries), _QUERIES_SAMPLED, replace=False)]
         return _effort_for(parts, checked(queries, "query", metric, rows.shape[1]), None, k, recall, n_jobs)
-    own = rng.choice(len(rows), min(len(rows), _SAMPLE), replace=False)
+    own = rng.choice(len(rows), min(len(rows), _QUERIES_SAMPLED), replace=False)
     noise = rng.standard_normal((len(own), rows.shape[1]), np.float32)
     noise *= np.sqrt(squares[own] / np.float32(rows.shape[1]))[:, None]
-    mixed = rows[rng.integers(0, len(rows), (_SAMPLE, 3))].sum(axis=1)
+    mixed = rows[rng.integers(0, len(rows), (_QUERIES_SAMPLED, 3))].sum(axis=1)
     near, far = (
         _effort_for(parts, checked(sample, "query", metric), left_out, k, recall, n_jobs)
         for sample, left_out in ((rows[own] + noise, own), (mixed, None))

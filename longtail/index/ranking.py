@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels.topk import csr_top_k_serial
 
-_BLOCK = 4096  # queries whose votes are in memory at once
+_QUERIES_AT_ONCE = 4096  # queries whose votes are in memory at once
 
 
 def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
@@ -46,8 +46,8 @@ def weighted_vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) ->
     weights = np.where(ids >= 0, weights, 0).astype(np.float32)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
     parts = []
-    for start in range(0, max(1, len(ids)), _BLOCK):
-        block = slice(start, start + _BLOCK)
+    for start in range(0, max(1, len(ids)), _QUERIES_AT_ONCE):
+        block = slice(start, start + _QUERIES_AT_ONCE)
         parts.append(top_k(as_matrix(ids[block], weights[block], Y.shape[0]) @ Y, k))
     if len(parts) == 1:
         return parts[0]

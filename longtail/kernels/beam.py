@@ -23,11 +23,11 @@ from longtail.kernels import products
 from longtail.kernels.best import highest, insert, keep_best, n_lanes, reached, sort_descending
 from longtail.kernels.compiling import inlined, inner, kernel
 from longtail.kernels.products import INNER_NODES, LABELS, Point, Tree, score_nodes, whole_cost
+from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE
 
 _FEW = 4  # probabilities of at most this many children are computed at once, those of more only if the margin matters
-_PATIENCE = 8  # rejected probabilities before the smallest margin that matters is computed again, with a logarithm
+_REJECTIONS = 8  # rejected probabilities before the smallest margin that matters is computed again, with a logarithm
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
-_LEAST, _MOST = 1e-30, 1.0 - 2.0**-23  # bounds of scores, in float32 too
 _NONE = np.int64(0)
 
 
@@ -163,7 +163,7 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
             chance = above * _chance(slope * margins[node])
             if chance < worst:
                 rejected += 1
-                if rejected == _PATIENCE:
+                if rejected == _REJECTIONS:
                     floor, rejected = max(floor, _least_margin(worst / above, slope)), 0
                 continue
             item = labels[node - first_label] if node >= first_label else np.int32(node)
@@ -376,4 +376,4 @@ def search_trees(rows, first, last, trees, node_of, options, scratch, results):
         results.counts[at] = n
         for a in range(n):
             results.labels[at, a] = scratch.found[a]
-            results.scores[at, a] = min(max(scratch.chances[a], _LEAST), _MOST)
+            results.scores[at, a] = min(max(scratch.chances[a], ABOVE_ZERO), BELOW_ONE)

@@ -38,8 +38,10 @@ from longtail.kernels.cpu_level import compiles_for_level, level_target
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
 _SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
-_CHECKED = "bounds-checked"  # kernels compiled under NUMBA_BOUNDSCHECK=1, which must not be mistaken for the others
-_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
+_BOUNDS_CHECKED = (
+    "bounds-checked"  # kernels compiled under NUMBA_BOUNDSCHECK=1, which must not be mistaken for the others
+)
+_KERNEL_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
 _LONG = 1.0  # seconds of compilation after which a remark says what is going on
 
 
@@ -54,7 +56,7 @@ def cache_folders() -> tuple[Path, ...]:
     folders = [*(folder / shared for folder in given), _PACKAGE / "__pycache__"]
     with suppress(RuntimeError):  # no home directory
         folders.append(_user_cache() / "longtail" / shared)
-    return tuple(folder / _CHECKED for folder in folders) if config.BOUNDSCHECK else tuple(folders)
+    return tuple(folder / _BOUNDS_CHECKED for folder in folders) if config.BOUNDSCHECK else tuple(folders)
 
 
 @cache
@@ -128,7 +130,7 @@ def _source_stamp(file: str) -> str:
         seen.add(path)
         text = path.read_bytes()
         digest.update(hashlib.sha256(text).digest())
-        for module, names in _IMPORT.findall(text.decode("utf-8")):
+        for module, names in _KERNEL_IMPORT.findall(text.decode("utf-8")):
             imported = [module] if module else re.findall(r"\w+", names.replace(" as ", ","))
             waiting += [_PACKAGE / f"{name}.py" for name in imported if name in _modules()]
     return digest.hexdigest()

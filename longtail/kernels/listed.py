@@ -7,7 +7,7 @@ import numpy as np
 from longtail.kernels.combine import FLOOR, probability
 from longtail.kernels.compiling import njit
 from longtail.kernels.search import _dot
-from longtail.kernels.topk import top_k_pairs
+from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 
 @njit(cache=True, nogil=True)
@@ -47,4 +47,4 @@ def best_listed(labels, odds, first, last, best):
         for a in range(n):
             best.labels[i, a] = at[a]
             chance = np.float32(probability(height[a]))
-            best.scores[i, a] = min(max(chance, np.float32(1e-30)), np.float32(1.0 - 2.0**-23))
+            best.scores[i, a] = min(max(chance, ABOVE_ZERO), BELOW_ONE)

@@ -12,7 +12,7 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
-_BLOCK = 64
+_ROWS_AT_ONCE = 64
 
 
 class ObliviousTrees(NamedTuple):
@@ -129,10 +129,10 @@ def grow(binned, state, rate, ridge, features, edges, values):
 def add_trees(rows, trees, first, last, out):
     """Write the log odds of rows first..last, (n, F)."""
     n_trees, depth = trees.features.shape
-    columns = np.empty((rows.shape[1], _BLOCK), rows.dtype)  # so that one comparison is made for a block at once
-    leaf = np.empty(_BLOCK, np.int32)
-    for start in range(first, last, _BLOCK):
-        n = min(_BLOCK, last - start)
+    columns = np.empty((rows.shape[1], _ROWS_AT_ONCE), rows.dtype)  # so that one comparison is made for a block at once
+    leaf = np.empty(_ROWS_AT_ONCE, np.int32)
+    for start in range(first, last, _ROWS_AT_ONCE):
+        n = min(_ROWS_AT_ONCE, last - start)
         for row in range(n):
             out[start + row] = trees.bias
             for f in range(rows.shape[1]):

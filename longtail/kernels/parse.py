@@ -20,7 +20,7 @@ from longtail.kernels.compiling import njit
 OK, NOT_INDEX, NOT_PAIR, NOT_NUMBER, TOO_LARGE, LABEL_RANGE, FEATURE_RANGE = range(7)
 
 # Places of `found`, what parse_rows reports besides its code.
-ROWS, FILLED, N_LABELS, N_VALUES, N_UNSURE, AT = range(6)
+N_ROWS, FILLED, N_LABELS, N_VALUES, N_UNSURE, AT = range(6)
 
 _LOWEST, _HIGHEST = -65, 39  # m < 10^18: below the first every float32 is 0, from the second on none is finite
 _POWERS = np.array([float(f"1e{e}") for e in range(_LOWEST, _HIGHEST)])
@@ -28,12 +28,12 @@ _FULL = 10**17  # digits beyond the 18th change m by less than the margin
 _MARGIN = 2.0**-50
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = b"\t\n\r #+,-.09:"
 
-_text = types.Array(types.uint8, 1, "C", readonly=True)
+_bytes = types.Array(types.uint8, 1, "C", readonly=True)
 _i32, _i64, _f32, _u8 = types.int32[::1], types.int64[::1], types.float32[::1], types.uint8[::1]
 _bool, _int = types.boolean, types.int64
 
 
-@njit(types.UniTuple(_int, 3)(_text), cache=True, nogil=True)
+@njit(types.UniTuple(_int, 3)(_bytes), cache=True, nogil=True)
 def count(text: np.ndarray) -> tuple[int, int, int]:
     """Count lines, colons and commas of a block: upper bounds of its rows, pairs and further labels."""
     lines, colons, commas = 0, 0, 0
@@ -112,7 +112,7 @@ def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
     return end
 
 
-@njit(types.Tuple((_int, _int, _int, _bool))(_text, _int), cache=True, nogil=True)
+@njit(types.Tuple((_int, _int, _int, _bool))(_bytes, _int), cache=True, nogil=True)
 def _decimal(text: np.ndarray, i: int) -> tuple[int, int, int, bool]:
     """Read an unsigned decimal at text[i]: return the position after it, m and e of m · 10^e, and whether it is one."""
     m, e, seen = np.int64(0), np.int64(0), False
@@ -158,7 +158,7 @@ def _rounded(m: int, e: int) -> tuple[np.float32, bool]:
 
 
 @njit(
-    _int(_text, _bool, _bool, _bool, _int, _int, _i64, _i32, _i64, _i32, _f32, _f32, _i64, _i64),
+    _int(_bytes, _bool, _bool, _bool, _int, _int, _i64, _i32, _i64, _i32, _f32, _f32, _i64, _i64),
     cache=True,
     nogil=True,
 )
@@ -199,7 +199,7 @@ def parse_rows(
     unsure : int64 array
         Filled with the positions of such values as far as it goes.
     found : int64 array
-        Filled: ROWS, FILLED (rows up to the last that is not blank), N_LABELS, N_VALUES, N_UNSURE, AT (error position).
+        Filled: N_ROWS, FILLED (rows up to the last one not blank), N_LABELS, N_VALUES, N_UNSURE, AT (error position).
 
     Returns
     -------
@@ -301,7 +301,7 @@ def parse_rows(
         if not blank:
             filled = rows
         label_ptr[rows], ptr[rows] = nl, nv
-    found[ROWS], found[FILLED], found[N_LABELS], found[N_VALUES], found[N_UNSURE] = rows, filled, nl, nv, n_unsure
+    found[N_ROWS], found[FILLED], found[N_LABELS], found[N_VALUES], found[N_UNSURE] = rows, filled, nl, nv, n_unsure
     return code
 
 
@@ -318,7 +318,7 @@ def _put(out: np.ndarray, at: int, k: int) -> int:
     return at + digits
 
 
-@njit(_int(_u8, _i64, _i32, _i64, _i32, _text, _bool), cache=True, nogil=True)
+@njit(_int(_u8, _i64, _i32, _i64, _i32, _bytes, _bool), cache=True, nogil=True)
 def format_rows(
     out: np.ndarray,
     label_ptr: np.ndarray,

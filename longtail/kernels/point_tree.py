@@ -20,10 +20,9 @@ from longtail.kernels.compiling import njit
 from longtail.kernels.gather import gather_rows
 from longtail.kernels.partition import partition
 from longtail.kernels.solve import _next
-from longtail.kernels.topk import top_k_pairs
+from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 _HIGH, _ONE = np.uint64(40), np.uint64(1)
-_LEAST, _MOST = 1e-30, 1.0 - 2.0**-23  # bounds of scores, in float32 too
 
 
 class Growth(NamedTuple):
@@ -299,4 +298,4 @@ def rank_by_leaves(X, first, last, trees, scoring, scratch, results):
         results.counts[at] = count
         for a in range(count):
             results.labels[at, a] = best[a]
-            results.scores[at, a] = min(max(value[a], _LEAST), _MOST)
+            results.scores[at, a] = min(max(value[a], ABOVE_ZERO), BELOW_ONE)

@@ -21,7 +21,7 @@ from longtail.kernels.topk import _sift_down, _sort_heap, top_k_pairs, top_k_row
 _SUMS = {"reassoc", "contract", "nsz"}
 _ROUNDING = 2.0**-23
 _UNIT = 1e-6
-_BLOCK = 128
+_SCORES_AT_ONCE = 128
 _CODE = np.float32(127.0)
 _DEVIATIONS = np.float32(6.0 / math.sqrt(12.0))  # six standard deviations of a rounding error of one step
 
@@ -137,9 +137,9 @@ def scan(query, vectors, k, ids, scores):
     """Find the k best of all vectors for one query, best first; return how many. `ids` and `scores` hold at least k."""
     n = vectors.shape[0]
     size = 0
-    block = np.empty(_BLOCK, np.float32)
-    for start in range(0, n, _BLOCK):
-        m = min(_BLOCK, n - start)
+    block = np.empty(_SCORES_AT_ONCE, np.float32)
+    for start in range(0, n, _SCORES_AT_ONCE):
+        m = min(_SCORES_AT_ONCE, n - start)
         for i in range(m):
             block[i] = _dot(query, vectors[start + i])
         for i in range(m):
@@ -163,7 +163,7 @@ def add_products(products, queries, vectors, start, slack, first, last, heaps):
         size = heaps.sizes[row]
         at = 0
         while at < n:
-            stop = min(at + _BLOCK, n)
+            stop = min(at + _SCORES_AT_ONCE, n)
             floor = np.float32(scores[0] - slack[row]) if size == k else np.float32(-np.inf)
             some = False
             for i in range(at, stop):

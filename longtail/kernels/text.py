@@ -16,7 +16,7 @@ from longtail.kernels.compiling import njit
 from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, TermTable, find_or_append, find_slot, hash_bytes
 
 SPACE = np.uint8(32)
-_FEW = 32  # entries of a row that are sorted by insertion
+_SORTED_BY_INSERTION = 32  # entries of a row that are sorted by insertion
 
 
 class Folding(NamedTuple):
@@ -330,7 +330,7 @@ def _sort_by_column(keys: np.ndarray, spare: np.ndarray, counts: np.ndarray, n: 
 
     Few by insertion, many byte by byte. NumPy's sort within a kernel takes a second to compile.
     """
-    if n <= _FEW:
+    if n <= _SORTED_BY_INSERTION:
         for a in range(1, n):
             key, b = keys[a], a
             while b > 0 and keys[b - 1] > key:

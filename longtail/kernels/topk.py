@@ -14,8 +14,8 @@ import numpy as np
 from longtail.kernels.compiling import njit
 
 # Scores compared with the threshold at once, in a loop without an exit, which LLVM vectorises.
-_BLOCK = 128
-ABOVE_ZERO, _BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
+_COMPARED_AT_ONCE = 128
+ABOVE_ZERO, BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
 
 
 class TopLabels(NamedTuple):
@@ -93,7 +93,7 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
     threshold = out_val[0]
     start = size
     while start < n:
-        stop = min(start + _BLOCK, n)
+        stop = min(start + _COMPARED_AT_ONCE, n)
         enters = False
         for i in range(start, stop):
             enters |= scores[i] > threshold
@@ -160,7 +160,7 @@ def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
         worth = gain[out_labels[j]]
         out_scores[j] *= (plain[0] + scale[0] * worth) / max(plain[last] + scale[last] * worth, ABOVE_ZERO)
     for j in range(kept):
-        highest = _BELOW_ONE if j == 0 else out_scores[j - 1] * _TRACE_LESS
+        highest = BELOW_ONE if j == 0 else out_scores[j - 1] * _TRACE_LESS
         out_scores[j] = max(min(out_scores[j], highest), ABOVE_ZERO)
     return kept
 

@@ -18,7 +18,7 @@ from longtail.sparse import from_top_k, frozen, frozen_csr
 from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
 
-_POINTERS = "i4 i8"
+_POINTER_TYPES = "i4 i8"
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
@@ -65,7 +65,7 @@ class Forest(FlatArrays):
         """Declare what the arrays must be; D and L are the numbers of features and labels."""
         starts = {f"{name}_at": pointers("T+1", f"{name}s", "i8") for name in ("node", "group", "level", "label")}
         arrays = {
-            "ptr": Array(_POINTERS, "T 2*D+1"),  # the values of both are compared in `_are_trees`
+            "ptr": Array(_POINTER_TYPES, "T 2*D+1"),  # the values of both are compared in `_are_trees`
             "nodes": Array("u2 i4", "entries"),
             "values": floats("entries", "i1 f4"),
             "scale": floats("nodes"),

@@ -18,7 +18,7 @@ from longtail.kernels import cluster, gather, pool
 
 LabelCut = Callable[[np.ndarray, int], list[np.ndarray]]
 
-_SAMPLE = 1 << 16  # labels of a group that its centroids are found with, at most
+_LABELS_SAMPLED = 1 << 16  # labels of a group that its centroids are found with, at most
 _LARGE = 1 << 14  # labels of a group that several threads assign to centroids
 
 
@@ -126,9 +126,9 @@ def k_means_cut(
     def cut(members: np.ndarray, seed: int) -> list[np.ndarray]:
         n, k = len(members), min(arity, len(members))
         rng = np.random.default_rng(seed)
-        if n > _SAMPLE:
+        if n > _LABELS_SAMPLED:
             members = members[rng.permutation(n)]  # the sample is the first of them
-        m = min(n, _SAMPLE)
+        m = min(n, _LABELS_SAMPLED)
         jobs = n_jobs if n >= _LARGE else 1
         indptr, indices, data, n_features = _local(vectors, members)
         nearest, similarity = np.full(n, -1, np.int32), np.zeros(n, np.float32)

@@ -24,7 +24,7 @@ from longtail.sparse import select_entries
 GRID = (0.001, 0.002, 0.005, *(hundredth / 100 for hundredth in range(1, 100)))
 MOST_DECIDED = 50  # labels per point among which a decision is made
 _FREQUENCY_BINS = 5
-_ROUNDS = 2
+_PASSES = 2
 _NOTABLE = 0.3  # points of F1 by which a threshold found on few points must be better than a calculated one
 
 
@@ -229,7 +229,7 @@ def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> 
     bins = _bin_of(counts[pairs.labels], frequencies)
     values = np.full(len(frequencies), start.values[0])
     best, cut = start.f1, pairs.rank < start.limit
-    for _ in range(_ROUNDS):
+    for _ in range(_PASSES):
         for number in range(len(values)):
             own = bins == number
             others = cut & ~own & (pairs.scores >= values[bins])

@@ -37,7 +37,7 @@ from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
 from longtail.sparse import select_entries
 
-_BLOCK = 8192  # points that one task of a cluster predicts
+_POINTS_PER_TASK = 8192  # points that one task of a cluster predicts
 
 
 class Ranker(StoredRanker):
@@ -189,8 +189,8 @@ class Ranker(StoredRanker):
         """
         self._check_ready()
         X, k = self._check_X(X), min(check_k(k), self.n_labels_)
-        if current().remote and X.shape[0] > _BLOCK:
-            blocks = [slice(start, start + _BLOCK) for start in range(0, X.shape[0], _BLOCK)]
+        if current().remote and X.shape[0] > _POINTS_PER_TASK:
+            blocks = [slice(start, start + _POINTS_PER_TASK) for start in range(0, X.shape[0], _POINTS_PER_TASK)]
             return vstack(current().map(_predict_block, blocks, (self, X, k)), format="csr")
         return self._predict_here(X, k)
 

@@ -49,11 +49,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger("longtail.models")
 
 DEFAULT_SECONDS = 600.0  # seconds that training may take by default
-_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
+_MOST_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
 _MANY_LABELS = 20_000  # from here on a second and third tree cost a point more time than they gain
 _NEGATIVES = 24  # labels per training point that the trees suggest, to draw hard negatives from
-_PAIR_BYTES = 32_000.0  # features of the candidates of one held-out point
-_GAIN = 0.05  # what a member must add to the mean of the goals to stay
+_BYTES_PER_HELD_OUT = 32_000.0  # features of the candidates of one held-out point
+_LEAST_GAIN = 0.05  # what a member must add to the mean of the goals to stay
 
 
 class Blend(Ranker):
@@ -157,7 +157,7 @@ class Blend(Ranker):
 
         budget = Budget(self._seconds())
         Z = None if Z is None or not Z.nnz else Z
-        part = TrainingPart.divide(X, Y, Z, validation, self.validation_fraction, self._seed, _HELD_OUT)
+        part = TrainingPart.divide(X, Y, Z, validation, self.validation_fraction, self._seed, _MOST_HELD_OUT)
         members = self._plan(budget, part)
         self.members_ = []
         names = {}
@@ -216,7 +216,7 @@ class Blend(Ranker):
         kept = sum(n_bytes if network else n_bytes / 3 for network, n_bytes in needed)
         alive = max(largest, kept)
         profile = 8.0 * min(256.0 * Y.shape[1], X.nnz / max(1, X.shape[0]) * Y.nnz)  # centroids of labels
-        pairs = _PAIR_BYTES * min(_HELD_OUT, self.validation_fraction * X.shape[0])
+        pairs = _BYTES_PER_HELD_OUT * min(_MOST_HELD_OUT, self.validation_fraction * X.shape[0])
         return 2 * data_bytes(X, Y) + alive + profile + pairs
 
     def _plan(self, budget: Budget, part: TrainingPart) -> list[Ranker]:
@@ -282,7 +282,7 @@ class Blend(Ranker):
             layout, shape = self.predictor_.layout(len(self._listers())), Y_held.shape
             numbers = {id(member): number for number, member in enumerate([*self._networks(), *self._listers()])}
             rows = [
-                {"model": _name(member)}
+                {"model": _member_name(member)}
                 | measures(Y_known, pairs.scored_by(layout, numbers[id(member)], shape, DEPTH), Y_train, propensity)
                 for member in self.members_
             ]
@@ -295,7 +295,7 @@ class Blend(Ranker):
             self.predictor_ = replace(self.predictor_, combiner=combiner)
         self.threshold_ = threshold_of_probabilities(Y_known, whole)
         self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
-        self.why_ = compared(self.report_, f"A blend of {', '.join(_name(m) for m in self.members_)}")
+        self.why_ = compared(self.report_, f"A blend of {', '.join(_member_name(m) for m in self.members_)}")
 
     def _drop_members(
         self, pairs: HeldOutPairs, rows: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
@@ -323,8 +323,8 @@ class Blend(Ranker):
                 columns = range(first := layout.lister(listers.index(member)), first + 7)
             fewer = pairs.without(list(columns))
             found = goal(fewer, len(scorers) - (member in scorers), len(listers) - (member in listers))
-            if found > best - _GAIN:
-                _log.info("%s adds %.2f to the held-out goal and is dropped.", _name(member), best - found)
+            if found > best - _LEAST_GAIN:
+                _log.info("%s adds %.2f to the held-out goal and is dropped.", _member_name(member), best - found)
                 if member in scorers:
                     fewer = replace(fewer, text_odds=np.delete(fewer.text_odds, scorers.index(member), axis=1))
                 self.members_ = [m for m in self.members_ if m is not member]
@@ -513,5 +513,5 @@ def _is_network(member: Ranker) -> bool:
     return type(member)._pair_scorer is not Ranker._pair_scorer
 
 
-def _name(member: Ranker) -> str:
+def _member_name(member: Ranker) -> str:
     return member.kind

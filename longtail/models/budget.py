@@ -17,7 +17,7 @@ from longtail.neural.choices import usual_batch_size
 
 _log = logging.getLogger("longtail.models")
 
-_SAMPLE = 16  # a sample is one point in this many
+_ONE_IN = 16  # a sample is one point in this many
 _SMALLEST = 1000  # points of a sample at least
 _SAFETY = 1.15  # estimates are stretched by this
 _COMBINING = 0.15  # share of the budget kept for predictions of held-out points and the combiner
@@ -153,7 +153,7 @@ class Budget:
             return 0.0
         if isinstance(member, EpochRanker):
             return self._measure_steps(member, part)
-        size = min(n, max(_SMALLEST, n // _SAMPLE))
+        size = min(n, max(_SMALLEST, n // _ONE_IN))
         self._seconds_for(member, part, size // 16)  # so that kernels are compiled
         return self._seconds_for(member, part, size // 4) * (4 * n / size) ** _GROWTH
 

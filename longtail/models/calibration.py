@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 from longtail.combine.logistic import fit_logistic
 from longtail.sparse import bounded_scores
 
-_DEPTH = 50  # best labels per point that are learnt from
+_BEST_LABELS = 50  # best labels per point that are learnt from
 
 
 def calibrate(
@@ -25,7 +25,7 @@ def calibrate(
     X, Y : csr_array
         Points, best held-out ones, and their labels.
     """
-    k = min(_DEPTH, Y.shape[1])
+    k = min(_BEST_LABELS, Y.shape[1])
     found, raw = search(X, k)
     rows = np.repeat(np.arange(len(found)), k)
     right = np.asarray(Y[rows, found.ravel()]).ravel() > 0

@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from longtail import store
 from longtail.engine.checkpoints import EPOCHS, fingerprint
 from longtail.models.presets import PresetRanker
-from longtail.models.training_part import Pair, TrainingPart
+from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import OPTIMIZERS, SCHEDULES
 from longtail.params import (
     DROPOUT,
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from longtail.neural.loop import LoopSettings
+    from longtail.sparse import Pair
 
 MOST_HELD_OUT = 2000  # points held out while a network is trained: more of them measure hardly better
 _NO_MATTER = ("checkpoint", "cache", "n_jobs", "random_state")  # these do not change what is trained; the seed does

@@ -20,9 +20,9 @@ from longtail.models.base import Ranker
 from longtail.sparse import labelled_rows
 
 _LARGER = 16  # the larger sample is one point in this many, within the limits below
-_LEAST, _MOST = 500, 20_000
+_SMALLEST_SAMPLE, _LARGEST_SAMPLE = 500, 20_000
 _SMALLER = 3  # the smaller sample is one point in this many of the larger
-_TINY = 64  # points of the fit that compiles kernels
+_POINTS_TO_COMPILE = 64  # points of the fit that compiles kernels
 _TIME_POWERS, _SIZE_POWERS = (0.7, 1.2), (0.0, 1.1)  # powers of the number of points that are believed
 
 
@@ -61,9 +61,9 @@ def estimate(ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None = N
     rows = np.random.default_rng(0).permutation(labelled_rows(Y))
     n = len(rows)
     needed = memory.used_bytes() + ranker.memory_needed(X, Y, Z)
-    larger = min(n, _MOST, max(_LEAST, n // _LARGER))
-    smaller = max(1, min(larger, max(_TINY, larger // _SMALLER)))
-    _fit_sample(ranker, X, Y, Z, rows[:_TINY])  # so that kernels are compiled
+    larger = min(n, _LARGEST_SAMPLE, max(_SMALLEST_SAMPLE, n // _LARGER))
+    smaller = max(1, min(larger, max(_POINTS_TO_COMPILE, larger // _SMALLER)))
+    _fit_sample(ranker, X, Y, Z, rows[:_POINTS_TO_COMPILE])  # so that kernels are compiled
     first = _fit_sample(ranker, X, Y, Z, rows[:smaller])
     second = _fit_sample(ranker, X, Y, Z, rows[:larger])
     seconds, size = (

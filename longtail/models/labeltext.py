@@ -25,7 +25,6 @@ from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, pack
 from longtail.combine.selection import DEPTH, compared, measures
-from longtail.data.split import hold_out_points
 from longtail.kernels.combine import unite
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread, threads_for
@@ -34,15 +33,12 @@ from longtail.models.base import Arrays, Ranker
 from longtail.models.textmatch import TextMatch
 from longtail.models.wrapper import Wrapper
 from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Anything, Integer, Jobs, OneOf, Seed, optional
-from longtail.sparse import bounded_scores, entry_rows, label_counts, labelled_rows, select_entries, select_labels
+from longtail.sparse import Pair, bounded_scores, entry_rows, label_counts, labelled_rows, select_entries, select_labels
 from longtail.store import Stored
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import Rules
 
 _ALPHAS = tuple(np.linspace(0.0, 1.0, 11).tolist())
-_HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
-
-Part = tuple[csr_array, csr_array]
 
 
 class LabelText(Wrapper):
@@ -132,7 +128,7 @@ class LabelText(Wrapper):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Part | None) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self.alone_, self.report_, self.alpha_ = True, [], 1.0
         self.why_ = "The base alone, for want of label text or of points to hold out."
         if Z is None or not Z.nnz:
@@ -146,10 +142,7 @@ class LabelText(Wrapper):
             self._fit_base(X, Y, Z, validation)
             self._learn((X, Y), validation, Z)
             return
-        share, least, most = _HELD_OUT
-        rows, rest = hold_out_points(
-            Y, share, [self._seed, 7], at_least=min(least, X.shape[0] // 4), at_most=most, labelled_only=False
-        )
+        rows, rest = self._hold_out(Y)
         recipe = self._tuned_base(X, Y, Z)
         if len(rest) and Y[rows].nnz:
             self.base_ = self._copy_of(recipe, "part").fit(X[rows], Y[rows], label_features=Z)
@@ -163,7 +156,7 @@ class LabelText(Wrapper):
         predictor = CandidatePredictor([], frequencies(Y), label_counts(Y) == 0, profile, width=self.n_candidates)
         return replace(predictor, combiner=Combiner.untrained(predictor.layout(2)))
 
-    def _learn(self, part: Part, held: Part, Z: csr_array) -> None:
+    def _learn(self, part: Pair, held: Pair, Z: csr_array) -> None:
         """Choose how base and text are combined, by points that the base has not seen."""
         X, Y = part
         self.predictor_ = self._predictor(X, Y, Z)

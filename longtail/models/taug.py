@@ -30,7 +30,6 @@ from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor
 from longtail.combine.selection import measures
 from longtail.data.augment import augmented
-from longtail.data.split import hold_out_points
 from longtail.engine import current, memory
 from longtail.kernels import pool
 from longtail.kernels.topk import csr_top_k_serial
@@ -52,17 +51,14 @@ from longtail.params import (
     Seed,
     optional,
 )
-from longtail.sparse import LEAST_SCORE, label_counts, labelled_rows, resized, select_labels
+from longtail.sparse import LEAST_SCORE, Pair, label_counts, labelled_rows, resized, select_labels
 from longtail.store import Stored
 from longtail.store.facts import ROWS, Text
 from longtail.store.invariants import Rules, floats
 
 _TILTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
 _PRICE = 1.0  # points of P@1 that tilting may cost on the held-out points
-_MANY_LABELS = {"fast": 100_000, "paper": 10_000}  # from here on τ is 0.01; the paper has 0.1 for 3,993 labels
-_HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
-
-Part = tuple[csr_array, csr_array]
+_MANY_LABELS_FROM = {"fast": 100_000, "paper": 10_000}  # from here on τ is 0.01; the paper has 0.1 for 3,993 labels
 
 
 class Side(NamedTuple):
@@ -208,7 +204,7 @@ class TAug(Wrapper, PresetRanker):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Part | None) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         settings = self.settings()
         self.report_, self.tilt_, self.why_ = [], settings.tilt or 0.0, ""
         is_head = self._head(Y)
@@ -219,8 +215,7 @@ class TAug(Wrapper, PresetRanker):
         recipe = self._tuned_base(X, Y, Z)
         part, held = (X, Y), validation
         if validation is None:
-            share, least, most = _HELD_OUT
-            rows, rest = hold_out_points(Y, share, [self._seed, 7], at_least=min(least, X.shape[0] // 4), at_most=most)
+            rows, rest = self._hold_out(Y)
             part, held = (X[rows], Y[rows]), (X[rest], Y[rest])
         assert held is not None
         wanted = settings.combine or settings.tilt is None
@@ -247,7 +242,7 @@ class TAug(Wrapper, PresetRanker):
         if self.tau is not None:
             return head(Y, self.tau)
         n_seen = len(np.unique(Y.indices))
-        usual = 0.1 if n_seen < _MANY_LABELS[self.preset] else 0.01
+        usual = 0.1 if n_seen < _MANY_LABELS_FROM[self.preset] else 0.01
         return head(Y, np.clip(usual, 1 / n_seen, 1 - 0.5 / n_seen)) if n_seen > 1 else None
 
     def _fit_sides(
@@ -267,7 +262,7 @@ class TAug(Wrapper, PresetRanker):
         if settings.whole:
             self.whole_ = self._copy_of(recipe, f"{points}-whole").fit(X, Y, label_features=Z)
 
-    def _integrate(self, Y_train: csr_array, held: Part) -> None:
+    def _integrate(self, Y_train: csr_array, held: Pair) -> None:
         """Train the combiner and choose the tilt, by points that no copy has seen."""
         X, Y = held
         settings = self.settings()

@@ -8,9 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.data.split import hold_out_points
-from longtail.sparse import labelled_rows, take_labels
-
-Pair = tuple[csr_array, csr_array]
+from longtail.sparse import Pair, labelled_rows, take_labels
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from longtail.data.split import as_new_points
+from longtail.data.split import as_new_points, hold_out_points
 from longtail.engine import current
 from longtail.errors import SettingsError
 from longtail.models.base import Ranker, data_bytes
@@ -18,7 +18,10 @@ from longtail.progress import stage
 
 _log = logging.getLogger("longtail.models")
 
-_LEFT = 0.4  # memory that a fitted copy of the base keeps while the next is fitted, as a share; benchmarks/memory.py
+_HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
+_KEPT_SHARE = (
+    0.4  # memory that a fitted copy of the base keeps while the next is fitted, as a share; benchmarks/memory.py
+)
 
 
 class Wrapper(Ranker):
@@ -97,7 +100,7 @@ class Wrapper(Ranker):
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: those of a fit of the base, what an earlier fit leaves, and copies of points."""
         base = check_base(self.base, type(self).__name__)
-        return (1 + _LEFT) * base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        return (1 + _KEPT_SHARE) * base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
 
     def _copies(self) -> int:
         """Return the number of copies of the base that one ``fit`` trains."""
@@ -108,6 +111,11 @@ class Wrapper(Ranker):
         base = check_base(self.base, type(self).__name__).unfitted()
         base._steps = self._steps.inside("choices")
         return base.tuned(X, Y, Z)
+
+    def _hold_out(self, Y: csr_array) -> tuple[np.ndarray, np.ndarray]:
+        """Return points to fit the base to, and points held out to learn from them how to combine its scores."""
+        share, least, most = _HELD_OUT
+        return hold_out_points(Y, share, [self._seed, 7], at_least=min(least, Y.shape[0] // 4), at_most=most)
 
     def _copy_of(self, recipe: Ranker, name: str) -> Ranker:
         """Return a copy of the base to be fitted; a checkpoint keeps its steps under `name`."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from longtail.report.figure import new_figure, plain_text, save_figure
 
-_CENTRE, _JOINED, _NEAR, _EDGE = "#c0392b", "#1f6fb2", "#7f8c8d", "#b8c4d0"
+_CENTRE, _JOINED, _SIMILAR, _EDGE = "#c0392b", "#1f6fb2", "#7f8c8d", "#b8c4d0"
 _MOST_NUDGES = 200
 
 
@@ -64,7 +64,7 @@ def draw_label_map(around: Neighbourhood, path: Path) -> None:
         axes.plot([x, u], [y, v], color=_EDGE, linewidth=0.5 + 2.5 * weight / heaviest, zorder=1)
     texts, middle = [], places[:, 0].mean()
     for at, (x, y) in enumerate(places):
-        colour = _CENTRE if at == 0 else _JOINED if around.in_graph[at] else _NEAR
+        colour = _CENTRE if at == 0 else _JOINED if around.in_graph[at] else _SIMILAR
         inwards = x > middle  # names of dots on the right stand to the left of them, so that all stay in the frame
         axes.scatter(x, y, s=90 if at == 0 else 36, color=colour, zorder=2)
         texts.append(
@@ -92,7 +92,7 @@ def draw_label_map(around: Neighbourhood, path: Path) -> None:
     axes.margins(0.12)
     axes.set_xticks([])
     axes.set_yticks([])
-    kinds = ((_CENTRE, "the label"), (_JOINED, "neighbours in the label graph"), (_NEAR, "near by their vectors only"))
+    kinds = ((_CENTRE, "the label"), (_JOINED, "neighbours in the label graph"), (_SIMILAR, "similar vectors only"))
     handles = [Line2D([], [], color=colour, linestyle="", marker="o", label=kind) for colour, kind in kinds]
     handles.append(Line2D([], [], color=_EDGE, linewidth=2, label="edges of the label graph"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)

@@ -22,9 +22,9 @@ from longtail.sparse import labelled_rows
 if TYPE_CHECKING:
     from longtail.data import TextVectorizer
 
-_WORDS: tuple[int | tuple[int, int], ...] = (1, (1, 2))
-_CHARACTERS: tuple[int | tuple[int, int], ...] = ((1, 3), (3, 5))
-_SAMPLE, _HELD_OUT = 12_000, 0.1
+_WORD_RANGES: tuple[int | tuple[int, int], ...] = (1, (1, 2))
+_CHARACTER_RANGES: tuple[int | tuple[int, int], ...] = ((1, 3), (3, 5))
+_TEXTS_SAMPLED, _HELD_OUT_SHARE = 12_000, 0.1
 _GAIN = 0.5  # percentage points by which more terms must be better
 _PROPENSITY = 0.55, 1.5
 _NAMES = {1: "words", (1, 2): "words and pairs of words", (1, 3): "1 to 3 characters", (3, 5): "3 to 5 characters"}
@@ -48,13 +48,13 @@ def with_chosen_ngrams(vectorizer: TextVectorizer, texts: Sequence[str], Y: csr_
 
     rng = np.random.default_rng(0)
     rows = labelled_rows(Y)
-    rows = np.sort(rng.permutation(rows)[:_SAMPLE])
-    train, held = (rows[part] for part in hold_out_points(Y[rows], _HELD_OUT))
+    rows = np.sort(rng.permutation(rows)[:_TEXTS_SAMPLED])
+    train, held = (rows[part] for part in hold_out_points(Y[rows], _HELD_OUT_SHARE))
     choices: dict[int | tuple[int, int], float] = {}
     params = vectorizer.get_params()
     with stage("choosing n-grams") as done:
         first = TextVectorizer(**params | {"ngrams": None}).fit([texts[at] for at in rows[:1000].tolist()])
-        offered = _CHARACTERS if first.analyzer_ == "char_wb" else _WORDS
+        offered = _CHARACTER_RANGES if first.analyzer_ == "char_wb" else _WORD_RANGES
         for ngrams in offered:
             trial = TextVectorizer(**params | {"ngrams": ngrams})
             X = trial.fit_transform([texts[at] for at in train.tolist()])

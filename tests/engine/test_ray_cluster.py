@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import longtail
 from longtail import engine
 from longtail.cli.app import app
-from longtail.engine.ray_cluster import RayCluster, _parts, _versions, check_versions
+from longtail.engine.ray_cluster import RayCluster, _task_groups, _versions, check_versions
 from longtail.errors import DataError, SettingsError
 from longtail.models import base
 from longtail.models.base import Ranker
@@ -82,7 +82,7 @@ def assert_same(one: Ranker, two: Ranker) -> None:
 def test_the_model_is_the_same(model: str, two_nodes: RayCluster, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     X, Y, Z = toy()
     there = longtail.make(model).fit(X, Y, label_features=Z)
-    monkeypatch.setattr(base, "_BLOCK", 64)
+    monkeypatch.setattr(base, "_POINTS_PER_TASK", 64)
     predicted = there.predict(X, 5)
     with engine.use("local"):
         here = longtail.make(model).fit(X, Y, label_features=Z)
@@ -211,9 +211,9 @@ def test_files_are_predicted_once_each(two_nodes: RayCluster, tmp_path: Path) ->
 
 def test_tasks_are_put_together_by_weight() -> None:
     weights = [50.0, 30.0, 5.0, 5.0, 5.0, 5.0]
-    assert _parts(6, weights, cores=1) == [[0], [1], [2, 3], [4, 5]]
-    assert [len(part) for part in _parts(64, None, cores=2)] == [4] * 16
-    assert _parts(0, None, cores=2) == []
+    assert _task_groups(6, weights, cores=1) == [[0], [1], [2, 3], [4, 5]]
+    assert [len(part) for part in _task_groups(64, None, cores=2)] == [4] * 16
+    assert _task_groups(0, None, cores=2) == []
 
 
 def test_nodes_with_other_versions_are_refused() -> None:

@@ -20,7 +20,7 @@ def test_found_ids_keep_their_order_and_gaps_are_left_out() -> None:
 
 @pytest.mark.parametrize("held", [2, 4096])
 def test_votes_are_weighted_shares(held: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranking, "_BLOCK", held)
+    monkeypatch.setattr(ranking, "_QUERIES_AT_ONCE", held)
     rng = np.random.default_rng(0)
     Y = (rng.random((20, 7)) < 0.4).astype(np.float32)
     ids = rng.integers(-1, 20, (5, 6))

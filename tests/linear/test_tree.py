@@ -44,7 +44,7 @@ def test_k_means_trees_pass_small_groups_through() -> None:
 
 def test_a_large_group_is_cut_by_a_sample(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     v = vectors(400)
-    monkeypatch.setattr(tree, "_SAMPLE", 60)
+    monkeypatch.setattr(tree, "_LABELS_SAMPLED", 60)
     monkeypatch.setattr(tree, "_LARGE", 100)
     one, two = (tree.k_means_cut(v, 5, n_jobs=jobs)(np.arange(400), 3) for jobs in (1, 2))
     assert [part.tolist() for part in one] == [part.tolist() for part in two]

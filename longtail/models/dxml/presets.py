@@ -20,7 +20,7 @@ SKIP_GRAMS = ("kernel", "gensim")
 
 
 @dataclass(frozen=True)
-class Edges:
+class EdgeList:
     """Edges between labels: a path, or a list of pairs."""
 
     def allows(self, value: Any) -> bool:
@@ -114,7 +114,7 @@ DXML_ADVANCED: dict[str, Constraint] = {
     "n_probe": optional(Integer(1)),
     "recall": KEEP,
 }
-_MANY_LABELS = 10_000
+_LARGE_DATA = 10_000
 
 
 def default_batch_size(n_points: int) -> int:
@@ -127,6 +127,6 @@ def default_rate(batch_size: int) -> float:
     return 0.006 * (batch_size / 256) ** 0.5
 
 
-def paper_sizes(n_labels: int) -> dict[str, int]:
+def paper_widths(n_labels: int) -> dict[str, int]:
     """Return the paper's length of label vectors and width of the hidden layer for so many labels."""
-    return {"dim": 100, "hidden": 256} if n_labels < _MANY_LABELS else {"dim": 300, "hidden": 512}
+    return {"dim": 100, "hidden": 256} if n_labels < _LARGE_DATA else {"dim": 300, "hidden": 512}

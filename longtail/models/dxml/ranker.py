@@ -29,10 +29,10 @@ from longtail.models.dxml.knn_vote import FACTS, VotingPoints
 from longtail.models.dxml.presets import (
     DXML_ADVANCED,
     DXML_PRESETS,
-    Edges,
+    EdgeList,
     default_batch_size,
     default_rate,
-    paper_sizes,
+    paper_widths,
 )
 from longtail.models.epoch_ranker import EpochRanker
 from longtail.params import Constraint, Integer, PathName, optional
@@ -42,8 +42,8 @@ from longtail.store.facts import ROWS, YES_NO
 from longtail.store.invariants import Rules, csr, floats
 
 if TYPE_CHECKING:
-    from longtail.neural.held_out import Pair
     from longtail.neural.loop import LoopSettings
+    from longtail.sparse import Pair
 
 _EDGES_KEPT = 16  # heaviest edges kept per label, to be shown
 
@@ -133,7 +133,7 @@ class DXML(EpochRanker):
     kind: ClassVar[str] = "dxml"
     _presets: ClassVar = DXML_PRESETS
     _advanced: ClassVar = DXML_ADVANCED
-    _constraints: ClassVar = {"hierarchy": optional(Edges()), "cache": optional(PathName())}
+    _constraints: ClassVar = {"hierarchy": optional(EdgeList()), "cache": optional(PathName())}
 
     neighbours_: VotingPoints
     edges_: csr_array
@@ -270,7 +270,7 @@ class DXML(EpochRanker):
     def _run_settings(self, n_labels: int) -> SimpleNamespace:
         """Return the settings of this run, with its seed and the paper's sizes for so many labels."""
         settings = SimpleNamespace(**vars(self.settings()), seed=getattr(self, "_seed", 0))
-        for name, value in paper_sizes(n_labels).items() if self.preset == "paper" else ():
+        for name, value in paper_widths(n_labels).items() if self.preset == "paper" else ():
             if getattr(settings, name) is None:
                 setattr(settings, name, value)
         return settings

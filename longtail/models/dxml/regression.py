@@ -27,8 +27,8 @@ from longtail.neural.optimizers import RowOptimizer
 from longtail.neural.tables import Tables
 from longtail.sparse import Arrays, with_prefix, without_prefix
 
-_ADDED_LENGTH, _SHORT = np.float32(1e-12), np.float32(1e-4)
-_PLAIN = Vote(30, 12.0, 0.0, 0.0)  # how neighbours vote after each epoch
+_ADDED_LENGTH, _NO_LENGTH = np.float32(1e-12), np.float32(1e-4)
+_VOTE_IN_TRAINING = Vote(30, 12.0, 0.0, 0.0)  # how neighbours vote after each epoch
 _HELD_MEASURED = 1000  # held-out points that are ranked after every epoch
 _COMPARED = 20_000  # training points that are their neighbours then
 
@@ -112,7 +112,7 @@ class RegressionNetwork(Tables):
         value, df = smooth_l1(f, targets)
         if self.settings.summed:
             df *= len(df)
-        shrink = np.where(length > _SHORT, 1 / length, 0)  # a point of no length has no direction to be turned
+        shrink = np.where(length > _NO_LENGTH, 1 / length, 0)  # a point of no length has no direction to be turned
         dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * shrink * mask  # (B, l)
         dh = dz @ self.tables["W2"].T  # (B, h)
         if self.settings.relu:
@@ -194,7 +194,7 @@ class RegressionLearner:
             return {}
         X, Y = self._compared
         no_vectors = np.zeros((Y.shape[1], 1), np.float32)  # the plain vote does not use label vectors
-        near = VotingPoints(make_index(self._embed(X), "ip", "exact"), Y, no_vectors, _PLAIN)
+        near = VotingPoints(make_index(self._embed(X), "ip", "exact"), Y, no_vectors, _VOTE_IN_TRAINING)
         held = self.validation[0]
         scores = near.rank(self._embed(held), held, min(5, Y.shape[1]))
         metrics = evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5))

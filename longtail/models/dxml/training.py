@@ -23,7 +23,7 @@ from longtail.neural.loop import LoopSettings, train
 from longtail.sparse import Arrays, frozen_csr, unit_rows
 
 if TYPE_CHECKING:
-    from longtail.neural.held_out import Pair
+    from longtail.sparse import Pair
 
 VOTE_GRID: dict[str, tuple[float, ...]] = {  # what a vote is chosen from
     "n_neighbors": (10, 20, 40, 60, 100),

@@ -32,7 +32,7 @@ from longtail.models.glas.trained import GlasScorer, SumEncoder
 from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import usual_batch_size
 from longtail.params import NOT_NEGATIVE, Integer, OneOf
-from longtail.sparse import from_top_k, label_counts, labelled_rows, take_labels
+from longtail.sparse import Pair, from_top_k, label_counts, labelled_rows, take_labels
 from longtail.store.facts import FINITE, ROWS, YES_NO, Record
 from longtail.store.invariants import Rules
 
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from longtail.neural.loop import LoopSettings
 
 _DEPTH = 20  # labels of which an approximate index is to find all but a few
-
-Pair = tuple[csr_array, csr_array]
 
 
 class GLaS(EpochRanker):

@@ -47,8 +47,8 @@ from longtail.store.invariants import Rules, counts, floats, indices
 if TYPE_CHECKING:
     from longtail.models.mnn.network import MatchingNetwork
     from longtail.models.mnn.training import MatchingLearner
-    from longtail.neural.held_out import Pair
     from longtail.neural.loop import LoopSettings
+    from longtail.sparse import Pair
 
 _ARRAYS = ("features", "label_ids", "label_counts", "label_lengths")
 _USUAL_NEIGHBORS = 20
