@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail._version import __version__
-from longtail.models.parts import rankers_within
+from longtail.models.base import rankers_within
 
 if TYPE_CHECKING:
     from longtail.models.base import Ranker

@@ -41,8 +41,7 @@ def convert_data(
     options: DataOptions,
 ) -> None:
     """Read DATA in any format and write it as sparse text, npz, JSON lines or a table."""
-    from longtail.data import write
-    from longtail.data.writing import check_target
+    from longtail.data.writing import check_target, write
 
     check_target(target, to, compression)
     settings, vectorizer = split_settings(set_)

@@ -189,7 +189,7 @@ def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectori
     own = {key.removeprefix("text."): settings.pop(key) for key in list(settings) if key.startswith("text.")}
     if not own:
         return settings, None
-    from longtail.data import TextVectorizer
+    from longtail.data.text import TextVectorizer
 
     known = TextVectorizer().get_params()
     for key, value in own.items():

@@ -46,7 +46,7 @@ class ModelTask:
 
 def save_matrices(data: Dataset, folder: Path) -> None:
     """Write what rankers see of a dataset with a test part: matrices and pairs to ignore, no texts and no names."""
-    from longtail.data import write
+    from longtail.data.writing import write
 
     bare: dict[str, Any] = dict.fromkeys(("ids", "texts", "label_ids", "label_names", "label_texts", "vectorizer"))
     assert data.test is not None
@@ -104,7 +104,7 @@ def do_task(folder: Path) -> None:
     """Read the task of a folder, train and measure the model, and write the result."""
     from longtail import registry
     from longtail.cli import measure
-    from longtail.data import read
+    from longtail.data.reading import read
     from longtail.metrics import frequency_bins, inverse_propensity
     from longtail.sparse import label_counts
     from longtail.tagger.matrices import without

@@ -13,10 +13,9 @@ from scipy.sparse import csr_array
 
 from longtail.combine.attribution import Shares
 from longtail.explain.explanation import MemberScore, Neighbour
-from longtail.models.base import Ranker
+from longtail.models.base import Ranker, rankers_within
 from longtail.models.blend import Blend
 from longtail.models.knn import KNN
-from longtail.models.parts import rankers_within
 from longtail.models.textmatch import TextMatch
 
 _log = logging.getLogger("longtail.explain")

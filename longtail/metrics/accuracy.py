@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from longtail.metrics._inputs import Judged, SparseMatrix, check_ks, judge
-from longtail.metrics.named import are_lists, named_matrices
+from longtail.metrics._inputs import Judged, SparseMatrix, are_lists, check_ks, judge, named_matrices
 from longtail.metrics.propensity import weights_from
 
 

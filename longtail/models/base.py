@@ -37,6 +37,7 @@ from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
 from longtail.sparse import select_entries
 
+_HOLDERS = ("base_", "tail_", "members_", "ranker_")  # attributes in which rankers keep the rankers in them
 _POINTS_PER_TASK = 8192  # points that one task of a cluster predicts
 
 
@@ -424,3 +425,17 @@ def _predict_block(rows: slice, ranker: Ranker, X: csr_array, k: int) -> csr_arr
 def data_bytes(*matrices: csr_array | None) -> float:
     """Return the bytes of sparse matrices."""
     return float(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices if m is not None))
+
+
+def rankers_inside(ranker: Ranker) -> list[Ranker]:
+    """Return the rankers that a ranker holds itself, such as the base of a wrapper or the members of a blend."""
+    held = [getattr(ranker, name, None) for name in _HOLDERS]
+    flat = [one for part in held for one in (part if isinstance(part, list) else [part])]
+    return [one for one in flat if isinstance(one, Ranker)]
+
+
+def rankers_within(ranker: Ranker) -> Iterator[Ranker]:
+    """Yield a ranker and all rankers in it, the outermost first."""
+    yield ranker
+    for part in rankers_inside(ranker):
+        yield from rankers_within(part)

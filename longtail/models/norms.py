@@ -12,8 +12,7 @@ import numpy as np
 
 from longtail.errors import ModelError
 from longtail.linear.forest import Forest
-from longtail.models.base import Ranker
-from longtail.models.parts import rankers_inside
+from longtail.models.base import Ranker, rankers_inside
 
 
 def label_norms(ranker: Ranker) -> np.ndarray:

@@ -111,7 +111,7 @@ class StoredTagger(Params):
         tagger.ranker_ = parts["ranker"]
         tagger.vectorizer_ = None
         if meta.get("vectorizer") is not None:
-            from longtail.data import TextVectorizer
+            from longtail.data.text import TextVectorizer
 
             learnt = without_prefix("vectorizer_", arrays)
             tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], learnt)

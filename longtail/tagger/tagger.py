@@ -185,7 +185,7 @@ class Tagger(EditableTagger):
         Tagger
             The tagger itself.
         """
-        from longtail.data import TextVectorizer
+        from longtail.data.text import TextVectorizer
         from longtail.tagger.term_choice import with_chosen_ngrams
 
         self.check_params()
@@ -237,7 +237,7 @@ class Tagger(EditableTagger):
         """Compare the settings of the model and of the vectoriser with their constraints, before any work."""
         self._ranker().check_params()
         if self.vectorizer is not None:
-            from longtail.data import TextVectorizer
+            from longtail.data.text import TextVectorizer
 
             if not isinstance(self.vectorizer, TextVectorizer):
                 raise SettingsError(f"vectorizer is {self.vectorizer!r:.80}; give a TextVectorizer, or None")

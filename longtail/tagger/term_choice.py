@@ -43,7 +43,7 @@ def with_chosen_ngrams(vectorizer: TextVectorizer, texts: Sequence[str], Y: csr_
     """
     if not isinstance(vectorizer.ngrams, str):
         return vectorizer
-    from longtail.data import TextVectorizer
+    from longtail.data.text import TextVectorizer
     from longtail.models.bonsai import Bonsai
 
     rng = np.random.default_rng(0)
