@@ -9,6 +9,7 @@ import importlib.util
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -77,6 +78,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "lbl.json").write_text("".join(json.dumps(label) + "\n" for label in labels))
     rows = [f"{point(i)['title']},{'|'.join(words[j] for j in point(i)['target_ind'])}" for i in range(80)]
     (tmp_path / "papers.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
+    shutil.copy(ROOT / "examples" / "recipes.csv", tmp_path)
     (tmp_path / "parts").mkdir()
     for part in range(2):
         (tmp_path / "parts" / f"{part}.csv").write_text("\n".join(["text,labels", *rows[part::2]]) + "\n")
@@ -97,6 +99,15 @@ def test_commands(page: Path, here: Path) -> None:
         assert longtail_ == "longtail", f"{page.name} shows a command that no test can run: {command}"
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 0, f"{command}\n{result.stderr}\n{result.exception!r}"
+
+
+def test_the_readme_shows_the_labels_that_are_suggested(here: Path) -> None:
+    text = "carrot soup with cream"
+    shown = next(body for body in blocks(ROOT / "README.md", "text") if body.startswith(text))
+    train, predict = (next(c for c in commands(ROOT / "README.md") if verb in c) for verb in (" train ", text))
+    assert CliRunner().invoke(app, shlex.split(train)[1:]).exit_code == 0
+    printed = CliRunner().invoke(app, shlex.split(predict)[1:]).stdout
+    assert [line.split()[-1] for line in printed.splitlines()] == [line.split()[-1] for line in shown.splitlines()]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
