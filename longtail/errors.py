@@ -46,7 +46,7 @@ class DataError(LongtailError):
     row : int, optional
         Row of the matrix, counted from 0, where there is no file.
     remedy : str, optional
-        What to do about it.
+        What to do about it, with or without a full stop.
     """
 
     def __init__(
@@ -65,7 +65,9 @@ class DataError(LongtailError):
         if row is not None:
             where += f" row {row}" if where else f"row {row}"
         message = f"{where}: {what}" if where else what
-        super().__init__(f"{message}. {remedy}" if remedy else message)
+        listed = "\n" in remedy  # a list of names ends without a full stop
+        end = "" if listed or remedy.endswith((".", "!", "?", "…")) else "."
+        super().__init__(f"{message}. {remedy}{end}" if remedy else message)
 
 
 class SettingsError(LongtailError):

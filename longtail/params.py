@@ -29,6 +29,7 @@ import numpy as np
 from longtail.errors import SettingsError
 
 LARGEST = 2**31 - 1  # counts are kept in 32 bits
+LARGEST_SEED = 2**63 - 1
 
 
 class Constraint(Protocol):
@@ -130,7 +131,7 @@ class Seed:
         """Return whether the value may be used."""
         if value is None or isinstance(value, np.random.Generator | np.random.RandomState):
             return True
-        return Integer(0, 2**63 - 1).allows(value)
+        return Integer(0, LARGEST_SEED).allows(value)
 
     def __str__(self) -> str:
         return "None, a whole number from 0, a NumPy Generator or a RandomState"
@@ -245,7 +246,8 @@ class Params:
         for name in self._defaults():
             value, constraint = getattr(self, name), constraints.get(name)
             if constraint is not None and not constraint.allows(value):
-                limit = f" to {LARGEST}" if isinstance(value, int) and value > LARGEST else ""
+                largest = LARGEST_SEED if isinstance(constraint, Seed) else LARGEST
+                limit = f"; the largest is {largest:,}" if isinstance(value, int) and value > largest else ""
                 raise SettingsError(f"{name} is {_value_shown(value)}; give {constraint}{limit}")
             for part in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(part, Params):

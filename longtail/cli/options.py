@@ -45,9 +45,7 @@ SetOption = Annotated[
         help="Set a parameter of a model. Use text.NAME=VALUE for TF-IDF options. Can be repeated.",
     ),
 ]
-SeedOption = Annotated[
-    int, typer.Option(min=0, max=2**63 - 1, metavar="INT", help="Seed of all random choices, from 0.")
-]
+SeedOption = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all random choices.")]
 JobsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", show_default=False)]
 EngineOption = Annotated[
     str,

@@ -117,7 +117,7 @@ def test_an_error_of_a_task_arrives_as_it_was_raised(two_nodes: RayCluster) -> N
             raise DataError("is damaged", path="part-3.parquet", remedy="Mend it")
         return task
 
-    with pytest.raises(DataError, match=r"^part-3.parquet: is damaged. Mend it$"):
+    with pytest.raises(DataError, match=r"^part-3.parquet: is damaged. Mend it\.$"):
         two_nodes.map(work, range(30))
 
 

@@ -51,7 +51,7 @@ def test_workers_keep_their_state_and_share_none(two: Any) -> None:
 
 def test_an_error_arrives_and_the_worker_goes_on(two: Any) -> None:
     two[0].send("fail")
-    with pytest.raises(DataError, match=r"^shared: is damaged. Mend it$"):
+    with pytest.raises(DataError, match=r"^shared: is damaged. Mend it\.$"):
         two[0].receive()
     two[0].send(5)
     np.testing.assert_array_equal(two[0].receive(), [5, 6, 7])
