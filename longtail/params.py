@@ -167,17 +167,19 @@ class Optional:
 class Anything:
     """A value that the class checks by itself, such as a wrapped ranker."""
 
+    description: str = "any value"
+
     def allows(self, value: Any) -> bool:
         """Return whether the value may be used."""
         return True
 
     def __str__(self) -> str:
-        return "any value"
+        return self.description
 
 
 def optional(inner: Constraint) -> Optional:
     """Allow None beside what `inner` allows."""
-    return Optional(inner)
+    return inner if isinstance(inner, Optional) else Optional(inner)
 
 
 SHARE = Number(0, 1)
@@ -247,7 +249,7 @@ class Params:
             value, constraint = getattr(self, name), constraints.get(name)
             if constraint is not None and not constraint.allows(value):
                 largest = LARGEST_SEED if isinstance(constraint, Seed) else LARGEST
-                limit = f"; the largest is {largest:,}" if isinstance(value, int) and value > largest else ""
+                limit = f"; the largest is {largest}" if isinstance(value, int) and value > largest else ""
                 raise SettingsError(f"{name} is {_value_shown(value)}; give {constraint}{limit}")
             for part in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(part, Params):

@@ -96,7 +96,7 @@ class Blend(Ranker):
 
     kind: ClassVar[str] = "blend"
     _constraints: ClassVar = {
-        "members": Anything(),
+        "members": Anything("a list of rankers, or None"),
         "seconds": optional(POSITIVE),
         "validation_fraction": Number(0, 0.5, above=True),
         "propensity_a": NOT_NEGATIVE,

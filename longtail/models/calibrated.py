@@ -68,7 +68,7 @@ class Calibrated(Wrapper):
 
     kind: ClassVar[str] = "calibrated"
     _constraints: ClassVar = {
-        "base": Anything(),
+        "base": Anything("a ranker"),
         "method": OneOf("auto", "isotonic", "platt"),
         "random_state": Seed(),
     }

@@ -84,7 +84,7 @@ class LabelText(Wrapper):
 
     kind: ClassVar[str] = "labeltext"
     _constraints: ClassVar = {
-        "base": Anything(),
+        "base": Anything("a ranker"),
         "method": OneOf("learnt", "formula"),
         "alpha": optional(SHARE),
         "n_matches": Integer(1),

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from longtail.errors import SettingsError
 from longtail.models.base import Ranker
-from longtail.params import Constraint, OneOf, optional
+from longtail.params import Anything, Constraint, OneOf, optional
 
 
 class PresetRanker(Ranker):
@@ -87,4 +87,5 @@ class PresetRanker(Ranker):
         decided = next(iter(cls._presets.values()), {})
         open_ones = {name for name, default in cls._defaults().items() if default is None and name in decided}
         constraints = {name: optional(rule) if name in open_ones else rule for name, rule in constraints.items()}
-        return {"preset": OneOf(*cls._presets)} | constraints
+        named: dict[str, Constraint] = {"preset": OneOf(*cls._presets), "advanced": Anything("a dict, or None")}
+        return named | constraints

@@ -148,7 +148,7 @@ class TAug(Wrapper, PresetRanker):
     }
     _advanced: ClassVar = {"rest": Boolean(), "combine": Boolean(), "whole": Boolean(), "text": Boolean()}
     _constraints: ClassVar = {
-        "base": Anything(),
+        "base": Anything("a ranker"),
         "tau": optional(Number(0, 1, above=True, below=True)),
         "n_aug": Integer(0),
         "dropout": DROPOUT,

@@ -127,7 +127,7 @@ class RankNet(PresetRanker, Wrapper):
     _presets: ClassVar = RANKNET_PRESETS
     _advanced: ClassVar = RANKNET_ADVANCED
     _constraints: ClassVar = {
-        "base": Anything(),
+        "base": Anything("a ranker"),
         "method": OneOf("blocks", "inverse_propensity"),
         "tail": SHARE,
         "n_candidates": Integer(1),
