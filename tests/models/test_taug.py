@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import longtail
+from longtail.data import synthetic
 from longtail.engine import memory
 from longtail.errors import SettingsError
 from longtail.metrics import evaluate
@@ -183,3 +184,12 @@ def test_by_name() -> None:
     model = longtail.make("taug(labeltext(parabel), tau=0.2)")
     assert isinstance(model.base.base, Parabel)
     assert model.tau == 0.2
+
+
+def test_the_tilt_is_a_choice_that_copies_share() -> None:
+    data = synthetic.make(800, 300, 60)
+    model, part = TAug(Parabel(n_trees=1, cost=1.0)), (data.X[:400], data.Y[:400])
+    alone, tuned = model.unfitted().fit(data.X, data.Y), model.tuned(data.X, data.Y)
+    assert tuned.tilt == alone.tilt_ != model.unfitted().fit(*part).tilt_
+    assert tuned.unfitted().fit(*part).tilt_ == alone.tilt_
+    np.testing.assert_array_equal(tuned.fit(data.X, data.Y).predict(data.X).data, alone.predict(data.X).data)
