@@ -3,8 +3,8 @@
     python -m benchmarks.calibration.run [--data tate,eurlex57k] [--models knn,bonsai] [--points N] [--data-root FOLDER]
 
 `blend` is measured as it is, every other model as ``calibrated(MODEL)``, beside the scores of its base. ``--points``
-draws so many training points, for a quick look. A run replaces the figures of its own rows in
-``results/calibration.json``.
+draws so many training points, for a quick look, and leaves out the labels and words that they do not have. A run
+replaces the figures of its own rows in ``results/calibration.json``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longtail import make
 from longtail.data import Dataset, read
 from longtail.metrics import calibration_error, evaluate, mark_rare_labels
 from longtail.metrics.thresholds import MOST_DECIDED, ScoredPairs, choose_thresholds
-from longtail.sparse import label_counts, take_labels
+from longtail.sparse import label_counts, take_labels, unit_rows
 
 DATA = ("debian-packages", "tate", "eurlex57k")
 MODELS = (
@@ -53,13 +53,16 @@ def measure(model: str, data: Dataset) -> dict[str, Any]:
 
 
 def some_points(data: Dataset, n_points: int) -> Dataset:
-    """Draw training points, and keep the labels that they have, in the test part too."""
+    """Draw training points, and keep the labels and words that they have, in the test part too."""
     assert data.test is not None
     part = data.subset(np.sort(np.random.default_rng(0).permutation(data.n_points)[:n_points]))
-    labels = np.flatnonzero(label_counts(part.Y))
-    Z = None if data.Z is None else data.Z[labels]
-    test = Dataset(data.test.X, take_labels(data.test.Y, labels), name=data.name)
-    return Dataset(part.X, take_labels(part.Y, labels), Z, test=test, name=data.name)
+    labels, words = np.flatnonzero(label_counts(part.Y)), label_counts(part.X)
+    if data.Z is not None:
+        words += label_counts(data.Z[labels])
+    known = np.flatnonzero(words)
+    Z = None if data.Z is None else take_labels(data.Z[labels], known)
+    test = Dataset(unit_rows(take_labels(data.test.X, known)), take_labels(data.test.Y, labels), name=data.name)
+    return Dataset(take_labels(part.X, known), take_labels(part.Y, labels), Z, test=test, name=data.name)
 
 
 def main() -> None:
