@@ -17,9 +17,12 @@ from longtail.kernels.oblivious_trees import Binned, Derivatives, ObliviousTrees
 from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Rules, floats, indices
 
-_DEPTH = 4
+# On Debian packages, trained on 4,000 held-out points and measured on others, depth 6 with 250 edges was better than
+# depth 4 with 63 by 0.9 in P@1 and 0.6 to 0.8 in B@1, 3 and 5, for a quarter more time; on Tate by 0.1; on EU laws and
+# Delicious with 1,000 held-out points neither. Depth 8 and twice as many trees added nothing.
+_DEPTH = 6
 _RIDGE = 5.0
-_EDGES = 63  # per feature, at most
+_EDGES = 250  # per feature, at most; their numbers fit into a byte
 
 
 @dataclass
@@ -63,14 +66,14 @@ class BoostedTrees(FlatArrays):
         return cls(np.array([usual]), features[:grown], edges[:grown], values[:grown])
 
     @staticmethod
-    def array_rules(n_features: str) -> Rules:
-        """Declare what the arrays must be."""
+    def array_rules(n_features: str, n_trees: str = "T") -> Rules:
+        """Declare what the arrays must be; `n_trees` is the name of their number in these rules."""
         return Rules(
             {
                 "bias": floats("1", "f8"),
-                "features": indices(f"T {_DEPTH}", below=n_features),
-                "edges": Array("f4", f"T {_DEPTH}"),  # an infinite edge sends every pair left
-                "values": floats(f"T {1 << _DEPTH}", "f8"),
+                "features": indices(f"{n_trees} {_DEPTH}", below=n_features),
+                "edges": Array("f4", f"{n_trees} {_DEPTH}"),  # an infinite edge sends every pair left
+                "values": floats(f"{n_trees} {1 << _DEPTH}", "f8"),
             }
         )
 
