@@ -67,10 +67,11 @@ def attribute(
             found.append(None)
             continue
         variants = _without_members(rows[at[0]], combiner)
-        if unseen[at[0]]:
-            odds = variants @ combiner.unseen
+        new = bool(unseen[at[0]])
+        if reranked[at[0]]:
+            odds = combiner.log_odds(variants, new)
         else:
-            odds = combiner.log_odds(variants) if reranked[at[0]] else variants @ combiner.seen
+            odds = variants @ (combiner.unseen if new else combiner.seen)
         knots = (combiner.others if place[0] else combiner.first).knots
         odds = np.array([kernels.calibrated(one, knots) for one in odds.tolist()])
         if place[0]:  # a label is never scored above the one before it

@@ -152,7 +152,7 @@ class CandidatePredictor:
         expected = [n_scorers, n_listers, 3 * text + centroids]
         check_facts({"layout": OneOf(expected), "share": SHARE}, facts, "the combiner")
         rules = Rules({"frequency": floats("L", least=0), "unseen": flags("L")})
-        rules |= Combiner.array_rules(Layout(*expected), "combiner_trees_bias" in names)
+        rules |= Combiner.array_rules(Layout(*expected), names)
         for name, there in (("text", text), ("centroids", centroids)):
             rules |= csr(f"profile_{name}", "L", "D", unit=True) if there else Rules()
         return rules
@@ -271,7 +271,8 @@ class HeldOutPairs:
         else:
             expected = n_unseen * float(self.right[some].mean())
             shift = float(np.log(_HALF_A_PAIR / expected)) if expected > 0 else 0.0
-        return combiner.fitted_unseen(rows, self.right[some], text_lister, min(0.0, shift))
+        points = self.points[some] if apart else None
+        return combiner.fitted_unseen(rows, self.right[some], text_lister, min(0.0, shift), points)
 
 
 def _best_pairs(points: np.ndarray, labels: np.ndarray, odds: np.ndarray, shape: tuple[int, int], k: int) -> csr_array:

@@ -55,8 +55,9 @@ class Weights(NamedTuple):
 
     seen: np.ndarray  # (features,) weights for labels with training points
     unseen: np.ndarray  # (features,) weights for labels that have text only
-    share: float  # of the boosted trees in the log odds of a label with training points
-    trees: ObliviousTrees
+    share: float  # of the boosted trees in the log odds
+    trees: ObliviousTrees  # for labels with training points
+    unseen_trees: ObliviousTrees  # for labels that have text only
     first: np.ndarray  # (2, knots) calibration of the first label of a point, from log odds to log odds
     others: np.ndarray  # (2, knots) the same for all other labels
 
@@ -229,16 +230,17 @@ def features(points, pairs, known, first, last, out):
 def rank(points, pairs, known, weights, first, last, best):
     """Write the k best labels of each row and their probabilities; ties go to the smaller label number.
 
-    Log odds are a weighted sum of the features, with weights of their own for labels without training points. Where
-    there are boosted trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log odds
-    and the rest of the sum; the labels after them cannot come before. Then only these labels are compared with the
-    point, which takes longer than all other features, and the sums go without it. Calibration comes last and leaves the
-    order as it is.
+    Log odds are a weighted sum of the features, with weights and boosted trees of their own for labels without training
+    points. Where there are trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log
+    odds and the rest of the sum; the labels after them cannot come before. With trees for labels that have training
+    points, only these labels are compared with the point, which takes longer than all other features, and the sums go
+    without it. Calibration comes last and leaves the order as it is.
     """
     width, n_features, k = pairs.labels.shape[1], weights.seen.shape[0], best.labels.shape[1]
-    has_trees = weights.trees.features.shape[0] > 0
+    seen_trees, unseen_trees = weights.trees.features.shape[0] > 0, weights.unseen_trees.features.shape[0] > 0
+    has_trees = seen_trees or unseen_trees
     n_unlike, unseen = _n_unlike(pairs), known.unseen
-    n_summed = n_unlike if has_trees else n_features
+    n_summed = n_unlike if seen_trees else n_features
     rows = np.empty((width, n_features), np.float32)
     labels = np.empty(width, np.int32)
     values = np.empty(width, np.float32)
@@ -249,7 +251,7 @@ def rank(points, pairs, known, weights, first, last, best):
     by_trees = np.empty(n_leading, np.float64)
     for i in range(first, last):
         n = _row_features(pairs, known.frequency, i, rows)
-        if not has_trees:
+        if not seen_trees:
             _add_likeness(points, i, known.profile, pairs.labels[i], n, n_unlike, rows)
         for a in range(n):
             own = weights.unseen if unseen[pairs.labels[i, a]] else weights.seen
@@ -264,13 +266,16 @@ def rank(points, pairs, known, weights, first, last, best):
                 for j in range(n_features):  # not array to array: the error of unequal shapes takes long to compile
                     leading[b, j] = rows[at[b], j]
                 labels[b] = pairs.labels[i, at[b]]
-            _add_likeness(points, i, known.profile, labels, n, n_unlike, leading)
+            if seen_trees:
+                _add_likeness(points, i, known.profile, labels, n, n_unlike, leading)
             add_trees(leading, weights.trees, 0, n, by_trees)
         for b in range(n):
             label = pairs.labels[i, at[b]]
             labels[b] = label
             values[b] = height[b]
-            if has_trees and not unseen[label]:
+            if unseen_trees and unseen[label]:
+                add_trees(leading, weights.unseen_trees, b, b + 1, by_trees)
+            if unseen_trees if unseen[label] else seen_trees:
                 values[b] = np.float32((1.0 - weights.share) * height[b] + weights.share * by_trees[b])
         n = top_k_pairs(labels[:n], values[:n], k, at, height)
         best.counts[i] = n

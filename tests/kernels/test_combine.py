@@ -164,8 +164,10 @@ def test_features_and_rank() -> None:
     seen_weights, unseen_weights = rng.standard_normal((2, width))
     some = rows[labels >= 0]
     trees = BoostedTrees.fit(some, some[:, 2] > 0.5, 3, 0.15)
-    for grown, forest in ((False, no_trees()), (True, trees)):
-        weights = Weights(seen_weights, unseen_weights, 0.8, forest.packed(), SAME, SAME)
+    others = BoostedTrees.fit(some, some[:, 5] > 0.5, 2, 0.3)
+    for grown, grown_unseen in ((False, False), (True, False), (False, True), (True, True)):
+        forests = (trees if grown else no_trees()).packed(), (others if grown_unseen else no_trees()).packed()
+        weights = Weights(seen_weights, unseen_weights, 0.8, *forests, SAME, SAME)
         best = TopLabels(np.empty((N, 6), np.int32), np.empty((N, 6), np.float32), np.empty(N, np.int32))
         kernels.rank(points, pairs, known, weights, 0, N, best)
         for i in range(N):
@@ -178,8 +180,9 @@ def test_features_and_rank() -> None:
                 np.testing.assert_allclose(rows[i, a], row, rtol=1e-4, atol=1e-5)
                 summed = width - 4 if grown else width  # likeness is left to the trees
                 value = float(np.dot((unseen_weights if unseen[label] else seen_weights)[:summed], row[:summed]))
-                if grown and not unseen[label]:
-                    value = 0.2 * value + 0.8 * trees.log_odds(rows[i, a : a + 1])[0]
+                if grown_unseen if unseen[label] else grown:
+                    own_trees = others if unseen[label] else trees
+                    value = 0.2 * value + 0.8 * own_trees.log_odds(rows[i, a : a + 1])[0]
                 expected[label] = value
             order = sorted(expected, key=lambda label: -expected[label])[:6]
             assert best.labels[i, : best.counts[i]].tolist() == order
@@ -205,7 +208,7 @@ def test_trees_rerank_the_leading_labels_only() -> None:
         best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32))
         known = nothing_known(n)
         point = random_rows(np.random.default_rng(0), 1)
-        kernels.rank(point, pairs, known, Weights(own, own, 0.5, tree, SAME, SAME), 0, 1, best)
+        kernels.rank(point, pairs, known, Weights(own, own, 0.5, tree, no_trees().packed(), SAME, SAME), 0, 1, best)
         assert best.labels[0, 0] == (0 if k == 3 else np.flatnonzero(odds[0] <= -0.9)[0])
 
 
@@ -228,7 +231,8 @@ def test_calibration_follows_its_knots_and_keeps_the_order() -> None:
     higher = SAME + np.array([[0.0], [0.7]])
     for first, others in ((SAME, higher), (higher, SAME), (knots, SAME)):
         best = TopLabels(np.empty((1, n), np.int32), np.empty((1, n), np.float32), np.empty(1, np.int32))
-        kernels.rank(point, pairs, known, Weights(own, own, 0.5, no_trees().packed(), first, others), 0, 1, best)
+        weights = Weights(own, own, 0.5, no_trees().packed(), no_trees().packed(), first, others)
+        kernels.rank(point, pairs, known, weights, 0, 1, best)
         assert best.labels[0].tolist() == list(range(n))
         wanted = [kernels.calibrated(odds[0, a], others if a else first) for a in range(n)]
         np.testing.assert_allclose(best.scores[0], sigmoid(np.minimum.accumulate(wanted)), rtol=1e-5)
