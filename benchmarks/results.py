@@ -7,10 +7,12 @@ another meaning today also carries ``recorded_with``, the version and commit, an
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -61,10 +63,24 @@ def add(name: str, key: str, row: Row, model: str | None = None, group: str = "r
     group : str
         Group of rows in the file.
     """
-    known = load(name) or {}  # read again for each row, because another run may have added rows
-    known |= {"machine": machine.facts(), "versions": machine.versions()}
-    known.setdefault(group, {})[key] = stamped(row, model)
-    save(name, known)
+    facts = {"machine": machine.facts(), "versions": machine.versions()}
+    row = stamped(row, model)
+    with _locked(RESULTS):
+        known = (load(name) or {}) | facts  # read again for each row, because another run may have added rows
+        known.setdefault(group, {})[key] = row
+        save(name, known)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, so that runs at the same time do not lose each other's rows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def stamped(row: Row, model: str | None = None) -> Row:

@@ -1,4 +1,4 @@
-"""Campaigns against everything that reads input: ``python -m benchmarks.checks.campaigns readers kills``.
+"""Campaigns against everything that reads input: ``python -m benchmarks.checks.campaigns readers kills taug``.
 
 The same code as in the tests and in ``make fuzz``, for longer, and recorded: for each kind of input how many cases were
 tried and how they ended. A crash, a hang or an exception that is not ours is a finding.
@@ -20,7 +20,7 @@ from typing import Any
 import longtail
 from benchmarks import results
 from tests.fuzz.models import KINDS, build, data
-from tests.fuzz.run import FILES, MATRICES, fuzz
+from tests.fuzz.run import ALL, FILES, MATRICES, fuzz
 from tests.store.test_saves import kill_savers
 
 FINDINGS = ("raw", "crash", "hang", "wrong")
@@ -126,9 +126,14 @@ CAMPAIGNS: dict[str, Callable[[], None]] = {
 def main() -> None:
     """Run the campaigns that are named, or all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("campaigns", nargs="*", default=list(CAMPAIGNS), help=" ".join(CAMPAIGNS))
+    parser.add_argument(
+        "campaigns", nargs="*", default=list(CAMPAIGNS), help=f"{' '.join(CAMPAIGNS)}, or one kind of input: {ALL}"
+    )
     for name in parser.parse_args().campaigns:
-        CAMPAIGNS[name]()
+        if name in CAMPAIGNS:
+            CAMPAIGNS[name]()
+        else:
+            damage([name], 5000 if name in FILES else 500 if name in MATRICES else 2000)
 
 
 if __name__ == "__main__":

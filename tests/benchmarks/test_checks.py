@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,14 @@ def test_it_measures_saves_and_renders(
     assert "| popular | 10 | " in page
     assert "| crashing | 3 | crash 1, refused 2 | 1 **✗** |" in page
     assert "| 10 loads, knn | | MB more" in page
+
+
+def test_rows_that_are_added_at_the_same_time_are_all_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results.load, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(results.save, "__defaults__", (tmp_path,))
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda i: campaigns.record(str(i), {"refused": i}, 1.0), range(40)))
+    assert len((results.load("checks") or {})["parts"]) == 40
 
 
 def test_without_checks_a_damaged_folder_is_believed(tmp_path: Path) -> None:
