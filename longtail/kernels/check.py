@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, njit
 
 FINE, UNORDERED, IMPOSSIBLE = 0, 1, 2
+# Where in a character a text ends: at its end, or before so many bytes more, the next of which may be limited.
+_WHOLE, _ONE_MORE, _TWO_MORE, _THREE_MORE, _FROM_A0, _FROM_90, _TO_8F, _NO_TEXT = range(8)
+_PIECE = 128  # words of 4 bytes of a text that are compared together
+
+
+class LabelTrees(NamedTuple):
+    """What leads through the label trees of a model; see :class:`longtail.linear.forest.Forest`."""
+
+    child_ptr: np.ndarray
+    level_ptr: np.ndarray
+    labels: np.ndarray
+    node_at: np.ndarray
+    group_at: np.ndarray
+    level_at: np.ndarray
+    label_at: np.ndarray
 
 
 @njit(cache=True, nogil=True)
@@ -25,13 +42,113 @@ def point_state(indices, values, n_features):
 
 
 @njit(cache=True, nogil=True)
-def bit_range(words, mask):
-    """Return the least and the largest of 32-bit words of which only the bits of `mask` count."""
-    least, most = np.uint32(0xFFFFFFFF), np.uint32(0)
+def most_above(words, mask, least):
+    """Return by how much 32-bit words, of which only the bits of `mask` count, are above `least` at most.
+
+    A word below `least` wraps around to a large number, so that the result shows words on both sides of a range.
+    """
+    most = np.uint32(0)
     for i in range(len(words)):
-        bits = np.uint32(words[i] & mask)
-        least, most = min(least, bits), max(most, bits)
-    return least, most
+        most = max(most, np.uint32((words[i] & mask) - least))
+    return most
+
+
+@njit(cache=True, nogil=True)
+def text_state(content):
+    """Return whether bytes are UTF-8, and whether they are all ASCII; pieces that are need no closer look.
+
+    Surrogates are let through, as Python does with "surrogatepass".
+    """
+    state, only_ascii = _WHOLE, True
+    n_pieces = len(content) // (4 * _PIECE)
+    words = content[: 4 * _PIECE * n_pieces].view(np.uint32)
+    for piece in range(n_pieces + 1):
+        if piece < n_pieces and state == _WHOLE:
+            own = words[piece * _PIECE : (piece + 1) * _PIECE]
+            bits = np.uint32(0)
+            for i in range(_PIECE):
+                bits = np.uint32(bits | own[i])
+            if not bits & np.uint32(0x80808080):
+                continue
+        for i in range(4 * _PIECE * piece, min(4 * _PIECE * (piece + 1), len(content))):
+            only_ascii &= content[i] < 0x80
+            state = _after_byte(content[i], state)
+    return state == _WHOLE, only_ascii
+
+
+@inner
+def _after_byte(byte, state):
+    """Return the state of a text after one byte more, by the table of well-formed sequences (Unicode, table 3-7)."""
+    if state == _WHOLE:
+        if byte < 0x80:
+            return _WHOLE
+        if byte < 0xC2 or byte > 0xF4:
+            return _NO_TEXT
+        if byte < 0xE0:
+            return _ONE_MORE
+        if byte < 0xF0:
+            return _FROM_A0 if byte == 0xE0 else _TWO_MORE
+        return _FROM_90 if byte == 0xF0 else _TO_8F if byte == 0xF4 else _THREE_MORE
+    least = 0xA0 if state == _FROM_A0 else 0x90 if state == _FROM_90 else 0x80
+    if state == _NO_TEXT or byte < least or byte > (0x8F if state == _TO_8F else 0xBF):
+        return _NO_TEXT
+    if state == _ONE_MORE:
+        return _WHOLE
+    return _ONE_MORE if state in (_TWO_MORE, _FROM_A0) else _TWO_MORE
+
+
+@njit(cache=True, nogil=True)
+def are_label_trees(trees, n_labels, limits):
+    """Return whether levels, children and labels of every tree fit together.
+
+    Writes the first label and the number of nodes of each tree to `limits`, (T, 2). All is done in one function: after
+    the checksums of large arrays the processor's caches hold nothing of Python, and each of its steps is slow.
+    """
+    met = np.zeros(n_labels, np.int64)
+    for t in range(len(limits)):
+        levels = trees.level_ptr[trees.level_at[t] : trees.level_at[t + 1]]
+        children = trees.child_ptr[trees.group_at[t] : trees.group_at[t + 1]]
+        labels = trees.labels[trees.label_at[t] : trees.label_at[t + 1]]
+        n_nodes = trees.node_at[t + 1] - trees.node_at[t]
+        if not _are_levels(levels, children, n_nodes) or len(labels) != levels[-1] - levels[-2]:
+            return False
+        for i in range(len(labels)):
+            label = np.int64(labels[i])
+            if label < 0 or label >= n_labels or met[label] == t + 1:  # met before in this tree
+                return False
+            met[label] = t + 1
+        limits[t, 0], limits[t, 1] = levels[-2], n_nodes
+    return len(limits) > 0
+
+
+@inner
+def _are_levels(levels, children, n_nodes):
+    """Return whether levels ascend to the last node, and node n, which is group n + 1, has children on the next one."""
+    n_levels = len(levels) - 1
+    if n_levels < 1 or levels[0] != 0 or levels[n_levels] != n_nodes:
+        return False
+    for level in range(n_levels):
+        if levels[level] >= levels[level + 1]:
+            return False
+    if len(children) != np.int64(levels[n_levels - 1]) + 2 or children[0] != 0:
+        return False
+    fits = True
+    for group in range(len(children) - 1):
+        fits &= children[group] <= children[group + 1]
+    for level in range(n_levels):
+        fits &= children[1 + levels[level]] == levels[level + 1]
+    return fits
+
+
+@njit(cache=True, nogil=True)
+def lead_to_leaves(child, n_leaves):
+    """Return whether every node leads to two further nodes that come after it, or to a leaf."""
+    astray = False
+    for node in range(len(child)):
+        to = np.int64(child[node])
+        astray |= (to >= 0) & ((to <= node) | (to + 1 >= len(child)))
+        astray |= to < -n_leaves
+    return not astray
 
 
 @njit(cache=True, nogil=True)
@@ -53,18 +170,22 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         return True
     own = nodes[start:stop]
     descents = np.int64(0)  # in one pass with vector instructions, to be compared with those between features
-    for i in range(1, len(own)):
-        descents += own[i] <= own[i - 1]
-    inside, end_node = True, np.int64(-1)
-    last = np.uint64(len(own) - 1)
+    for block in range(0, len(own) - 1, 1 << 20):
+        left, right = own[block : len(own) - 1], own[block + 1 :]
+        some = np.uint32(0)
+        for i in range(min(1 << 20, len(right))):
+            some = np.uint32(some + np.uint32(right[i] <= left[i]))
+        descents += np.int64(some)
+    outside, expected = False, np.int64(0)
+    one, last, start_at = np.uint64(1), np.uint64(len(nodes) - 1), np.uint64(start)
+    begin = start_at
     for row in range(0, len(ptr) - 1, 2):  # without branches: no processor foresees which rows are empty
-        begin, middle, end = np.int64(ptr[row]) - start, np.int64(ptr[row + 1]) - start, np.int64(ptr[row + 2]) - start
-        first, label = np.int64(own[min(np.uint64(begin), last)]), np.int64(own[min(np.uint64(middle), last)])
-        inner = np.int64(own[np.uint64(max(middle - 1, 0))])
-        inside &= (begin == middle) | (inner < first_label)
-        inside &= (middle == end) | (label >= first_label)
-        descents -= (begin < end) & (begin > 0) & (first <= end_node)
-        inside &= (begin == end) | (first >= 0)
-        end_node = np.int64(own[np.uint64(max(end - 1, 0))])
-        inside &= (begin == end) | (end_node < n_nodes)
-    return inside and descents == 0
+        middle, end = np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
+        before, first = nodes[max(begin, one) - one], nodes[min(begin, last)]
+        inner, label, final = nodes[max(middle, one) - one], nodes[min(middle, last)], nodes[max(end, one) - one]
+        outside |= (begin != middle) & ((inner >= first_label) | (first < 0))
+        outside |= (middle != end) & (label < first_label)
+        outside |= (begin != end) & (final >= n_nodes)
+        expected += (begin != end) & (begin != start_at) & (first <= before)
+        begin = end
+    return not outside and descents == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from types import SimpleNamespace
+from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,9 +16,10 @@ from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
 from longtail.sparse import from_top_k, frozen, frozen_csr
 from longtail.store.flat import FlatArrays
-from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
+from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
 _POINTER_TYPES = "i4 i8"
+_PIECE = 1 << 19  # bytes of nodes that are compared together: few enough to stay in the cache
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
@@ -74,7 +75,7 @@ class Forest(FlatArrays):
             "level_ptr": Array("i4", "levels", least=0),
             "labels": indices("labels", below="L"),
         }
-        return Rules(arrays | starts, (Relation(_are_trees, "of the label trees do not fit together"),))
+        return Rules(arrays | starts, (Relation(_are_trees, "of the label trees do not fit together", "nodes"),))
 
     @cached_property
     def trees(self) -> beam.Trees:
@@ -183,28 +184,22 @@ class Forest(FlatArrays):
         return from_top_k(labels, scores, None if full else counts, n_labels)
 
 
-def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
-    """Return whether levels, children and rows of every tree fit together."""
-    a = SimpleNamespace(**{name: frozen(array) for name, array in arrays.items()})
-    ends = 0
-    for t in range(sizes["T"]):
-        levels = a.level_ptr[a.level_at[t] : a.level_at[t + 1]].astype(np.int64)
-        children = a.child_ptr[a.group_at[t] : a.group_at[t + 1]].astype(np.int64)
-        labels = a.labels[a.label_at[t] : a.label_at[t + 1]]
-        n_nodes = a.node_at[t + 1] - a.node_at[t]
-        if len(levels) < 2 or levels[0] != 0 or (np.diff(levels) <= 0).any() or levels[-1] != n_nodes:
-            return False
-        if len(children) != levels[-2] + 2 or children[0] != 0 or (np.diff(children) < 0).any():
-            return False
-        # Node n is group n + 1, whose children are on the next level.
-        if (children[1 + levels[:-1]] != levels[1:]).any() or len(labels) != levels[-1] - levels[-2]:
-            return False
-        if np.bincount(labels).max(initial=0) > 1:
-            return False
-        if a.ptr[t, 0] < ends or not check.rows_hold_nodes(a.ptr[t], a.nodes, levels[-2], n_nodes):
-            return False
-        ends = a.ptr[t, -1]
-    return sizes["T"] > 0
+def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
+    """Return whether levels, children, labels and rows of every tree fit together."""
+    trees = check.LabelTrees(**{name: frozen(arrays[name]) for name in check.LabelTrees._fields})
+    limits = np.empty((sizes["T"], 2), np.int64)  # the first label and the number of nodes of each tree
+    if not check.are_label_trees(trees, sizes["L"], limits):
+        return False
+    ptr, nodes = frozen(arrays["ptr"]), frozen(arrays["nodes"])
+    n_pieces = 1 + nodes.nbytes // (len(ptr) * _PIECE)
+    at = [2 * (sizes["D"] * piece // n_pieces) for piece in range(n_pieces + 1)]  # a feature has two rows
+    for starts, (first_label, n_nodes) in zip(ptr, limits, strict=True):
+        for first, last in pairwise(at):
+            rows = starts[first : last + 1]
+            read(int(rows[-1]))
+            if not check.rows_hold_nodes(rows, nodes, first_label, n_nodes):
+                return False
+    return bool((ptr[1:, 0] >= ptr[:-1, -1]).all())
 
 
 def empty_results(n: int, k: int) -> beam.Results:

@@ -12,14 +12,14 @@ from scipy.sparse import csr_array
 from longtail import progress
 from longtail.engine import current
 from longtail.engine.checkpoints import NO_STEPS, Steps
-from longtail.kernels import gather, partition, point_tree, pool
+from longtail.kernels import check, gather, partition, point_tree, pool
 from longtail.kernels.beam import Results
 from longtail.kernels.csr import Csr
 from longtail.linear.forest import empty_results
 from longtail.linear.tree import mean_label_vectors
 from longtail.sparse import from_top_k, frozen, frozen_csr, labelled_rows
 from longtail.store.flat import FlatArrays
-from longtail.store.invariants import Array, Relation, Rules, Sizes, floats, indices, pointers
+from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
 GrownTree = tuple[np.ndarray, ...]
 
@@ -234,12 +234,9 @@ def _grow_tree(
     return point_tree.grow_point_tree(*matrices, gains, points.copy(), n_features, growth, seed)
 
 
-def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
-    """Return whether every node leads to two further nodes that come after it, or to a leaf."""
-    child = arrays["child"].astype(np.int64)
-    inner = child >= 0
-    forward = (child > np.arange(len(child))) & (child + 1 < len(child))
-    return bool(np.where(inner, forward, -1 - child < sizes["leaves"]).all()) and sizes["T"] > 0
+def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
+    """Return whether there are trees, of which every node leads to two further nodes or to a leaf."""
+    return sizes["T"] > 0 and bool(check.lead_to_leaves(frozen(arrays["child"]), sizes["leaves"]))
 
 
 def _csr(X: csr_array) -> Csr:

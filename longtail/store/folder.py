@@ -206,7 +206,7 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
     if dtype.str != record["dtype"] or list(shape) != record["shape"]:
         raise ModelError(f"{path}: {dtype.str}{list(shape)}, but model.json says otherwise. {REMEDY}")
     n = math.prod(shape)
-    if start % dtype.itemsize:  # kernels are compiled for values that lie on whole numbers of their size
+    if start % np.lib.format.ARRAY_ALIGN:  # kernels are compiled for values that lie on whole numbers of their size
         raise ModelError(f"{path}: its values begin at byte {start}, as those of no saved array do. {REMEDY}")
     if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
         raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")

@@ -30,9 +30,8 @@ from longtail.kernels import check, pool
 from longtail.sparse import frozen
 
 Sizes = dict[str, int]
+Read = Callable[[int], None]
 _BLOCK = 1 << 18  # bytes looked at together: few enough to stay in the cache
-_PIECE = 512  # bytes of text that are looked at together
-_NOT_ASCII = np.uint64(0x8080808080808080)
 _ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
 _LARGEST = 1e18  # beyond what training can give a weight
@@ -84,15 +83,21 @@ class Relation:
     Parameters
     ----------
     holds : callable
-        Takes the arrays (without `prefix`) and all sizes by name, and returns whether the relation holds.
+        Takes the arrays (without `prefix`), all sizes by name, and a function `read`; returns whether the relation
+        holds.
     problem : str
         What is wrong otherwise, as it continues "the arrays … ".
+    over : str, optional
+        A large array whose checksum is computed piece by piece: `holds` calls ``read(stop)`` before it looks at the
+        values before `stop`, which are in the cache then. Other arrays may still be unchecked meanwhile, so that
+        `holds` must not rely on any of their values.
     prefix : str
         How the names of the arrays begin.
     """
 
-    holds: Callable[[Mapping[str, np.ndarray], Sizes], bool]
+    holds: Callable[[Mapping[str, np.ndarray], Sizes, Read], bool]
     problem: str
+    over: str | None = None
     prefix: str = ""
 
 
@@ -122,6 +127,26 @@ class Checksum:
     def matches(self, array: np.ndarray) -> bool:
         """Return whether header and values are what was saved."""
         return zlib.crc32(array.reshape(-1).data, zlib.crc32(self.header.data)) == self.crc32
+
+
+class _Reading:
+    """Compute a checksum piece by piece, each before its values are looked at: memory is slower than comparisons."""
+
+    def __init__(self, array: np.ndarray, checksum: Checksum | None) -> None:
+        self.flat = np.asarray(array).reshape(-1)  # of no subclass, which would slow down each step
+        self.checksum, self.at = checksum, 0
+        self.crc = 0 if checksum is None else zlib.crc32(checksum.header.data)
+
+    def __call__(self, stop: int) -> None:
+        """Read the values before `stop`."""
+        if self.checksum is not None and stop > self.at:
+            self.crc = zlib.crc32(self.flat[self.at : stop].data, self.crc)
+            self.at = stop
+
+    def is_unchanged(self) -> bool:
+        """Read the rest, and return whether all is what was saved."""
+        self(len(self.flat))
+        return self.checksum is None or self.crc == self.checksum.crc32
 
 
 def floats(
@@ -177,11 +202,15 @@ def csr(name: str, rows: str, columns: str, *, data: bool = True, unit: bool = F
 def packed_names(blob: str, offsets: str, n: str) -> Rules:
     """Declare strings packed into one block: bytes, and where each string begins."""
 
-    def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+    def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
         """Return whether the block is UTF-8 and every string begins with a character."""
-        begins, content = np.asarray(arrays[offsets])[:-1], np.asarray(arrays[blob])
+        content = frozen(arrays[blob])
+        is_utf8, only_ascii = check.text_state(content)
+        if not is_utf8 or only_ascii:
+            return bool(is_utf8)
+        begins = np.asarray(arrays[offsets])[:-1]
         first = content[begins[: np.searchsorted(begins, len(content))]]  # the last strings may be empty
-        return _is_utf8(content) and not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
+        return not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
 
     arrays = {blob: codes(f"{blob}.bytes", "u1"), offsets: pointers(f"{n}+1", into=f"{blob}.bytes", dtypes="i8")}
     return Rules(arrays, (Relation(are_text, f"{blob} and {offsets} do not hold text"),))
@@ -217,25 +246,34 @@ def check_arrays(
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
     large = sum(array.nbytes for array in arrays.values()) > _ON_ONE_THREAD
-    problems = pool.run(
-        lambda name: _problem(rules.arrays[name], arrays[name], known, (checksums or {}).get(name)),
-        rules.arrays,
-        None if large else 1,
-    )
+    over = {relation.prefix + relation.over: relation for relation in rules.relations if relation.over}
+    broken: list[Relation] = []
+
+    def work(name: str) -> str | None:
+        reading = _Reading(arrays[name], (checksums or {}).get(name))
+        if name in over and not _holds(over[name], arrays, known, reading):
+            broken.append(over[name])
+        return _problem(rules.arrays[name], reading, known)
+
+    problems = pool.run(work, rules.arrays, None if large else 1)
     for name, problem in zip(rules.arrays, problems, strict=True):
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
     for relation in rules.relations:
-        own = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
-        if not relation.holds(own, known):
+        if relation in broken or not (relation.over or _holds(relation, arrays, known, lambda stop: None)):
             raise ModelError(f"{where}: the arrays {relation.problem}. {REMEDY}")
     return known
 
 
+def _holds(relation: Relation, arrays: Mapping[str, np.ndarray], known: Sizes, read: Read) -> bool:
+    own = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
+    return relation.holds(own, known, read)
+
+
 def _form_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
     """Compare type and shape, and learn sizes that are not known yet."""
-    if array.dtype.newbyteorder("=").str[1:] not in rule.dtypes.split() or not array.dtype.isnative:
-        return f"holds {array.dtype}, not {' or '.join(str(np.dtype(kind)) for kind in rule.dtypes.split())}"
+    if array.dtype not in _types(rule.dtypes):
+        return f"holds {array.dtype}, not {' or '.join(map(str, _types(rule.dtypes)))}"
     wanted = rule.shape.split()
     if array.ndim != len(wanted):
         return f"has {array.ndim} dimensions, not {len(wanted)}"
@@ -254,6 +292,11 @@ def _fits(size: int, text: str, known: Sizes) -> bool:
         return size == factor * known[name] + more
     known[name], rest = divmod(size - more, factor)
     return rest == 0 and size >= more
+
+
+@lru_cache(maxsize=256)
+def _types(names: str) -> tuple[np.dtype[Any], ...]:
+    return tuple(map(np.dtype, names.split()))
 
 
 @lru_cache(maxsize=256)
@@ -279,53 +322,36 @@ def _times(shape: tuple[Any, ...]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _is_utf8(content: np.ndarray) -> bool:
-    """Return whether bytes are UTF-8.
-
-    ASCII is always right and cannot be inside of another character. Of pieces of the text, only those that are not all
-    ASCII are decoded, each with the piece after it.
-    """
-    whole = len(content) // _PIECE * _PIECE
-    pieces = content[:whole].view(np.uint64).reshape(-1, _PIECE // 8)
-    kept = (np.bitwise_or.reduce(pieces, axis=1) & _NOT_ASCII) != 0
-    kept[1:] |= kept[:-1]
-    try:
-        (pieces[kept].tobytes() + content[whole:].tobytes()).decode("utf-8", "surrogatepass")
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _problem(rule: Array, array: np.ndarray, known: Sizes, checksum: Checksum | None) -> str | None:
+def _problem(rule: Array, reading: _Reading, known: Sizes) -> str | None:
     """Look at all values, in one pass where nothing is wrong, and return the first problem."""
-    flat = np.asarray(array).reshape(-1)  # of no subclass, which would slow down each of the steps below
+    flat = reading.flat
     below = None if rule.below is None else size_of(rule.below, known)
     bounds = _bit_bounds(rule, flat.dtype, below)
-    inside, crc = bounds is not None, None if checksum is None else zlib.crc32(checksum.header.data)
-    if checksum is not None or bounds:
-        for block in _blocks(flat):
-            crc = None if crc is None else zlib.crc32(block.data, crc)
-            if bounds:
-                least, most = check.bit_range(frozen(block.view(np.uint32)), bounds.mask)
-                inside = inside and bounds.least <= least and most <= bounds.most
-    if checksum is not None and crc != checksum.crc32:
+    inside = bounds is not None
+    if bounds:
+        for stop, block in _blocks(frozen(flat.view(np.uint32))):
+            reading(stop)
+            inside = inside and check.most_above(block, bounds.mask, bounds.least) <= bounds.extent
+    if not reading.is_unchanged():
         return CHANGED
     return (None if inside else _range_problem(rule, flat, below)) or _order_problem(rule, flat, known)
 
 
-def _blocks(flat: np.ndarray) -> Iterator[np.ndarray]:
+def _blocks(flat: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield blocks of values that stay in the cache, each with where it ends."""
     size = _BLOCK // flat.dtype.itemsize
-    return (flat[start : start + size] for start in range(0, len(flat), size))
+    return ((start + size, flat[start : start + size]) for start in range(0, len(flat), size))
 
 
 class _BitBounds(NamedTuple):
     """Bounds of values of 32 bits, of which only the bits of a mask count, as whole numbers without a sign."""
 
     mask: np.uint32
-    least: int
-    most: int
+    least: np.uint32
+    extent: int  # from the least to the largest
 
 
+@lru_cache(maxsize=256)
 def _bit_bounds(rule: Array, dtype: np.dtype[Any], below: int | None) -> _BitBounds | Literal[False] | None:
     """Return bounds that surely keep the rule; False where the type keeps it, None where values must be compared.
 
@@ -341,18 +367,19 @@ def _bit_bounds(rule: Array, dtype: np.dtype[Any], below: int | None) -> _BitBou
         high = limits.max if high is None else min(high, limits.max)
         if (low is None or low <= limits.min) and high == limits.max:
             return False
-        return _BitBounds(_ALL_BITS, 0, int(high)) if dtype == np.int32 and rule.least == 0 else None
+        return _BitBounds(_ALL_BITS, np.uint32(0), int(high)) if dtype == np.int32 and rule.least == 0 else None
     if dtype != np.float32 or low is None or high is None or (low < 0 and low != -high):
         return None
     first, last = (int(np.float32(limit).view(np.uint32)) for limit in (low, high))
     if low < 0:
-        return _BitBounds(_MAGNITUDE, 0, last)
-    return _BitBounds(_ALL_BITS, first + (rule.above is not None), last)
+        return _BitBounds(_MAGNITUDE, np.uint32(0), last)
+    least = first + (rule.above is not None)
+    return _BitBounds(_ALL_BITS, np.uint32(least), last - least)
 
 
 def _range_problem(rule: Array, flat: np.ndarray, below: int | None) -> str | None:
     """Compare all values with their bounds."""
-    for block in _blocks(flat):
+    for _, block in _blocks(flat):
         low, high = block.min(), block.max()
         if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN where a value is
             return "holds NaN or infinity"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
+import longtail
+from longtail.data import synthetic
 from longtail.kernels import check
 from longtail.sparse import frozen
 
@@ -43,11 +47,86 @@ def test_rows_of_nodes_are_accepted_exactly_where_a_plain_loop_accepts_them(kind
     assert min(seen.values()) > 300
 
 
-def test_the_range_of_some_bits() -> None:
-    words = np.random.default_rng(0).integers(1 << 32, size=1000, dtype=np.uint32)
+def test_how_far_some_bits_are_above_a_bound() -> None:
+    rng = np.random.default_rng(0)
+    words = rng.integers(100, 1 << 32, size=1000, dtype=np.uint32)
     for mask in (np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)):
-        assert check.bit_range(frozen(words), mask) == ((words & mask).min(), (words & mask).max())
-    assert check.bit_range(frozen(words[:0]), mask) == (0xFFFFFFFF, 0)
+        assert check.most_above(frozen(words), mask, np.uint32(0)) == (words & mask).max()
+    assert check.most_above(frozen(words % 100 + 100), mask, np.uint32(100)) == (words % 100).max()
+    words[7] = 99  # below the bound: it wraps around
+    assert check.most_above(frozen(words % 1000), mask, np.uint32(100)) == 2**32 - 1
+    assert check.most_above(frozen(words[:0]), mask, np.uint32(0)) == 0
+
+
+_BYTES = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0]
+_BYTES += [0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+
+
+@pytest.mark.parametrize("n_before", [0, 510, 511, 512, 1023])
+def test_text_is_what_python_decodes(n_before: int) -> None:
+    """Every sequence of three bytes that stand for their kinds, also where it begins near the end of a piece."""
+    for three in itertools.product(_BYTES, repeat=3):
+        for end in (b"", b"\x80", b"a"):
+            content = b"x" * n_before + bytes(three) + end
+            try:
+                content.decode("utf-8", "surrogatepass")
+                right = True
+            except UnicodeDecodeError:
+                right = False
+            found, only_ascii = check.text_state(frozen(np.frombuffer(content, np.uint8).copy()))
+            assert found == right, three
+            assert not right or only_ascii == content.isascii()
+
+
+def test_trees_of_points_lead_to_leaves_exactly_where_a_plain_rule_says_so() -> None:
+    rng, seen = np.random.default_rng(0), {True: 0, False: 0}
+    for _ in range(2000):
+        n = int(rng.integers(1, 9))
+        child = np.array(
+            [rng.integers(-4, 0) if i + 2 >= n else rng.integers(i + 1, n - 1) for i in range(n)], np.int32
+        )
+        child[rng.integers(n)] += rng.choice([0, 0, -1, 1, -9, 2**30])
+        expected = all(node < to < n - 1 if to >= 0 else -to <= 4 for node, to in enumerate(child.tolist()))
+        assert check.lead_to_leaves(frozen(child), 4) == expected
+        seen[expected] += 1
+    assert min(seen.values()) > 200
+
+
+def test_label_trees_fit_together_exactly_where_plain_rules_say_so() -> None:
+    rng, seen = np.random.default_rng(0), {True: 0, False: 0}
+    drawn = synthetic.make(80, 40, 12, random_state=0)
+    forest = longtail.make("bonsai(n_trees=2, max_leaf=3, arity=2)").fit(drawn.X, drawn.Y).forest_  # type: ignore[attr-defined]
+    sound = {name: np.array(getattr(forest, name)) for name in check.LabelTrees._fields}
+    for _ in range(3000):
+        arrays = {name: array.copy() for name, array in sound.items()}
+        for _ in range(rng.integers(3)):
+            array = arrays[rng.choice(list(arrays))]
+            array[rng.integers(len(array))] = rng.choice([*array, -1, 2**31 - 1])
+        limits = np.empty((2, 2), np.int64)
+        expected = fit_together(arrays, drawn.Y.shape[1])
+        trees = check.LabelTrees(**{name: frozen(array) for name, array in arrays.items()})
+        assert check.are_label_trees(trees, drawn.Y.shape[1], limits) == expected
+        seen[expected] += 1
+    assert min(seen.values()) > 500
+
+
+def fit_together(arrays: dict[str, np.ndarray], n_labels: int) -> bool:
+    """Do what `are_label_trees` does, with NumPy."""
+    for t in range(2):
+        levels, children, labels = (
+            arrays[name][arrays[at][t] : arrays[at][t + 1]].astype(np.int64)
+            for name, at in (("level_ptr", "level_at"), ("child_ptr", "group_at"), ("labels", "label_at"))
+        )
+        n_nodes = arrays["node_at"][t + 1] - arrays["node_at"][t]
+        if len(levels) < 2 or levels[0] != 0 or (np.diff(levels) <= 0).any() or levels[-1] != n_nodes:
+            return False
+        if len(children) != levels[-2] + 2 or children[0] != 0 or (np.diff(children) < 0).any():
+            return False
+        if (children[1 + levels[:-1]] != levels[1:]).any() or len(labels) != levels[-1] - levels[-2]:
+            return False
+        if len(set(labels)) < len(labels) or min(labels) < 0 or max(labels) >= n_labels:
+            return False
+    return True
 
 
 @pytest.mark.parametrize(

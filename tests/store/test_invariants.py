@@ -16,8 +16,10 @@ import longtail
 from longtail.errors import LongtailError, ModelError
 from longtail.store.invariants import (
     Checksum,
+    Relation,
     Rules,
     check_arrays,
+    codes,
     cosines,
     counts,
     csr,
@@ -229,3 +231,25 @@ def test_a_checksum_is_compared_with_the_values() -> None:
     check_arrays(rules, {"a": array}, {"L": 5}, "m", {"a": right})
     with pytest.raises(ModelError, match=r"a\.npy has changed"):
         check_arrays(rules, {"a": array}, {"L": 5}, "m", {"a": Checksum(header, right.crc32 + 1)})
+
+
+def test_a_relation_is_compared_while_its_largest_array_is_read() -> None:
+    array, header = np.arange(9, dtype=np.int32), np.frombuffer(b"header", np.uint8)
+    right = Checksum(header, zlib.crc32(b"header" + array.tobytes()))
+    wrong = Checksum(header, right.crc32 + 1)
+
+    def rules(answer: bool) -> Rules:
+        def holds(arrays: Any, sizes: Any, read: Any) -> bool:
+            for stop in (2, 7) if answer else (2,):  # it may stop reading where it sees that something is wrong
+                read(stop)
+            return answer
+
+        return Rules({"a": codes("n", "i4")}, (Relation(holds, "are odd", "a"),)).prefixed("x_")
+
+    assert check_arrays(rules(True), {"x_a": array}, {}, "m", {"x_a": right}) == {"n": 9}
+    assert check_arrays(rules(True), {"x_a": array}, {}, "m") == {"n": 9}
+    with pytest.raises(ModelError, match="the arrays are odd"):
+        check_arrays(rules(False), {"x_a": array}, {}, "m", {"x_a": right})
+    for answer in (True, False):
+        with pytest.raises(ModelError, match=r"x_a\.npy has changed"):
+            check_arrays(rules(answer), {"x_a": array}, {}, "m", {"x_a": wrong})

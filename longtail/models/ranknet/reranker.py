@@ -16,7 +16,7 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.rerank import CandidateLists, RankingRule, RerankNet
 from longtail.kernels.topk import TopLabels
 from longtail.sparse import Arrays, frozen
-from longtail.store.invariants import Relation, Rules, Sizes, floats, indices, pointers
+from longtail.store.invariants import Read, Relation, Rules, Sizes, floats, indices, pointers
 
 N_POSITIONS = 5  # positions with a value of their own; those beyond have that of the last
 TABLES = RerankNet._fields[:-1]
@@ -76,7 +76,7 @@ class Reranker:
         return top
 
 
-def _know_all_labels(arrays: Mapping[str, np.ndarray], sizes: Sizes) -> bool:
+def _know_all_labels(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
     """Return whether blocks, where there are any, have a row for every label."""
     full_rank = len(arrays["pair_ptr"]) > 1
     rows = 1 if full_rank else sizes["L"]
