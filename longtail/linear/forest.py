@@ -14,7 +14,7 @@ from longtail.kernels import beam, check, pool, products
 from longtail.kernels.csr import Csr
 from longtail.linear.train import TreeWeights
 from longtail.linear.tree import LabelTree
-from longtail.sparse import from_top_k, frozen, frozen_csr
+from longtail.sparse import from_top_k, frozen
 from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
@@ -168,19 +168,22 @@ class Forest(FlatArrays):
         count = results.counts[0]
         return None if count < 0 else (results.labels[0, :count], results.scores[0, :count])
 
-    def predict(self, X: csr_array, n_labels: int, options: beam.Options, n_jobs: int | None) -> csr_array:
-        """Find the best labels of every row, as CSR."""
-        n, k = X.shape[0], options.k
-        X = frozen_csr(X)
-        rows = Csr(X.indptr, X.indices, X.data)
-        results = empty_results(n, k)
+    def search_rows(self, rows: Csr, n_labels: int, options: beam.Options, n_jobs: int | None) -> beam.Results:
+        """Find the best labels of all rows."""
+        kinds = np.int64, np.int32, np.float32  # those that kernels are compiled for
+        rows = Csr(*(frozen(np.asarray(part, kind)) for part, kind in zip(rows, kinds, strict=True)))
+        results = empty_results(len(rows.ptr) - 1, options.k)
 
         def work(block: tuple[int, int]) -> None:
             self.search(rows, block, n_labels, options, beam.Results(*(part[slice(*block)] for part in results)))
 
-        pool.spread(work, n, n_jobs)
-        labels, scores, counts = results
-        full = int(counts.sum()) == n * k
+        pool.spread(work, len(results.counts), n_jobs)
+        return results
+
+    def predict(self, X: csr_array, n_labels: int, options: beam.Options, n_jobs: int | None) -> csr_array:
+        """Find the best labels of every row, as CSR."""
+        labels, scores, counts = self.search_rows(Csr(X.indptr, X.indices, X.data), n_labels, options, n_jobs)
+        full = int(counts.sum()) == labels.size
         return from_top_k(labels, scores, None if full else counts, n_labels)
 
 

@@ -14,12 +14,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
+from longtail.combine.candidates import CandidateList
 from longtail.data.split import FEW, split
 from longtail.engine import memory
 from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.errors import SettingsError
 from longtail.kernels import pool, solve
 from longtail.kernels.beam import Options
+from longtail.kernels.csr import Csr
+from longtail.kernels.encode import SparseRows
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest, search_options
 from longtail.linear.train import KEPT, SPILLED, WEIGHT_BYTES, SolverSettings, train_nodes
@@ -212,6 +215,13 @@ class LabelTreeRanker(Ranker):
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.forest_.predict(X, self.n_labels_, self._options(k), self.n_jobs)
+
+    def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
+        if len(points.ptr) == 2:
+            return super()._candidates(points, k, n_jobs)
+        options = self._options(min(k, self.n_labels_))
+        labels, scores, counts = self.forest_.search_rows(Csr(*points), self.n_labels_, options, n_jobs)
+        return CandidateList.of_top_k(labels, scores, counts, np.where(counts > 0, scores[:, 0], np.float32(0)))
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
         return self.forest_.search_point(indices, values, self.n_labels_, self._options(k))
