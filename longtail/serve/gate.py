@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from longtail.serve import telemetry
 from longtail.serve.deadlines import Deadlines
-from longtail.serve.logs import log, write_line
+from longtail.serve.logs import log, write_soon
 from longtail.serve.problems import PROBLEM_TYPE, Problem
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class Gate:
                 "status": answer.status,
                 "ms": round(seconds * 1000, 2),
             }
-            write_line("info", "request", facts)
+            write_soon("info", "request", facts)
 
 
 _PROCESS = secrets.token_hex(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import logging
 import os
@@ -12,6 +13,7 @@ from typing import Any
 import orjson
 
 log = logging.getLogger("longtail.serve")
+_waiting: list[bytes] = []
 
 
 class JsonLines(logging.Formatter):
@@ -33,9 +35,20 @@ class JsonLines(logging.Formatter):
         return _line(record.levelname.lower(), record.getMessage(), facts, record.created).decode()
 
 
-def write_line(level: str, event: str, facts: dict[str, Any]) -> None:
-    """Write one line to standard error, without the ``logging`` module: requests come by the thousand."""
-    sys.stderr.buffer.write(_line(level, event, facts, time.time()) + b"\n")
+def write_soon(level: str, event: str, facts: dict[str, Any]) -> None:
+    """Write one line to standard error, together with those of all requests that the event loop answers in one turn.
+
+    This goes without the ``logging`` module: requests come by the thousand.
+    """
+    if not _waiting:
+        asyncio.get_running_loop().call_soon(_write_waiting)
+    _waiting.append(_line(level, event, facts, time.time()))
+
+
+def _write_waiting() -> None:
+    lines = b"\n".join(_waiting) + b"\n"
+    _waiting.clear()
+    sys.stderr.buffer.write(lines)
     sys.stderr.buffer.flush()
 
 
