@@ -24,6 +24,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "calibration": "benchmarks.calibration.section",
     "service": "benchmarks.service.section",
     "texts": "benchmarks.texts.section",
+    "stream": "benchmarks.stream.section",
     "analyzers": "benchmarks.analyzers.section",
     "scale": "benchmarks.scale.section",
     "papers": "benchmarks.papers.section",

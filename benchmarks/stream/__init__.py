@@ -1,0 +1,1 @@
+"""Measure ``longtail predict`` on a file of many lines."""
