@@ -54,7 +54,7 @@ class Names(Sequence[str]):
 
 
 def find_label(label: str, names: Sequence[str], ids: Sequence[str] | None = None, *, numbered: bool = False) -> int:
-    """Return the number of a label given by its name or identifier, or refuse with names like it.
+    """Return the number of a label given by its name or identifier, or raise an error that names similar ones.
 
     Parameters
     ----------

@@ -314,7 +314,7 @@ def _part_names(stored: store.Stored) -> list[str]:
 
 
 def _check_size(stored: store.Stored) -> None:
-    """Refuse sizes that no machine like this one has memory for: nothing else in a folder need be as large."""
+    """Refuse sizes beyond the memory of this machine: nothing else in a folder need be as large."""
     from longtail.engine import memory
 
     numbers = stored.meta["n_labels"] + stored.meta.get("n_features", 0)

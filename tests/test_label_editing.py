@@ -225,7 +225,7 @@ def test_longtail_labels(tagger: Tagger, tmp_path: Path) -> None:
     assert {"nuts", "figs"} <= set(_names(changed, "a nut in a fig"))
     assert not list(tmp_path.glob(".model*"))
     shown = CliRunner().invoke(app, ["labels", str(folder), "add", "porridge"])
-    assert "The model knows no word of the text of 1 of 1 labels (porridge)" in " ".join(shown.stderr.split())
+    assert "1 of 1 labels have no text with a word of the vocabulary (porridge)" in " ".join(shown.stderr.split())
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,6 @@ def _explained(error: OSError) -> str:
 
 
 def _discard_output() -> None:
-    """Send what is still to be printed nowhere: Python would complain about it at the end."""
+    """Discard what is still to be printed: Python would complain about it at the end."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

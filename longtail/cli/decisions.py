@@ -31,7 +31,7 @@ ThresholdOption = Annotated[
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """How many labels a point gets, and which score they need."""
+    """Number of labels per point, and the score that they need."""
 
     k: Annotated[
         int | None,

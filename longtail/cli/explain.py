@@ -34,7 +34,7 @@ LabelsOption = Annotated[
 def explain_labels(
     folder: ModelFolder, text: TextOption, label: LabelsOption = None, k: BestLabelsOption = 5, json: JsonFlag = False
 ) -> None:
-    """Show which words raised and lowered each label of a text, and what else speaks for it."""
+    """Show the words that raised and lowered each label of a text, and other evidence for it."""
     found = registry.load_tagger(folder).explain(text_from_shell(text), label, k)
     emit(found.as_dict()) if json else _print_explanation(found)
 

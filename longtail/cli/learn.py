@@ -37,7 +37,7 @@ def learn_corrections(
     *,
     options: DataOptions,
 ) -> None:
-    """Store corrections durably, and train the model on them where it can learn without starting afresh.
+    """Store corrections durably, and train the model on them if it can learn without a new training.
 
     Reading the same data twice stores it once.
     """

@@ -41,7 +41,7 @@ class Stopwatch:
 
 @contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Time the block, compilation apart: it happens once per machine, is cached, and is no property of a model."""
+    """Time the block without compilation, which happens once per machine and is no property of a model."""
     from numba.core import event
 
     watch = Stopwatch()

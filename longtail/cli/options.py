@@ -57,7 +57,7 @@ EngineOption = Annotated[
 FormatOption = Annotated[
     str | None,
     typer.Option(
-        help="File format, if it cannot be told from file names: sparse, svmlight, lf, npz, json, table or documents.",
+        help="File format, if file names do not show it: sparse, svmlight, lf, npz, json, table or documents.",
         show_default=False,
     ),
 ]

@@ -204,7 +204,7 @@ def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> 
             n_blank += int((scores.indptr[1:] == scores.indptr[:-1]).sum())
         yield block, wanted.decide(scores, tagger.label_counts_)
     if n_blank:
-        say(f"The model knows no word of {n_blank:,} of {n_texts:,} texts; these get no label.")
+        say(f"{n_blank:,} of {n_texts:,} texts have no word of the model's vocabulary; these get no label.")
 
 
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
@@ -218,4 +218,5 @@ def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
             out.print(suggestions_table([(found["label"], found["score"]) for found in row["labels"]]))
         else:
             blank = "text" in row and tagger.blank_rows([row["text"]]).size
-            out.print("  no label: the model knows no word of this text" if blank else "  no label", style="dim")
+            why = ": no word of this text is in the model's vocabulary" if blank else ""
+            out.print(f"  no label{why}", style="dim")

@@ -38,9 +38,7 @@ class ReportedDataOptions(DataOptions):
 
     format: Annotated[
         str | None,
-        typer.Option(
-            "--data-format", help="File format of DATA, if it cannot be told from file names.", show_default=False
-        ),
+        typer.Option("--data-format", help="File format of DATA, if file names do not show it.", show_default=False),
     ] = None
 
 

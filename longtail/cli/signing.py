@@ -17,7 +17,7 @@ KeyOption = Annotated[
 
 
 def sign_model(folder: ModelFolder, key: KeyOption) -> None:
-    """Sign a model folder with a secret key, so that others can tell that it is yours."""
+    """Sign a model folder with a secret key, so that others can check that it is yours."""
     from longtail import registry
     from longtail.store import signature
 

@@ -167,7 +167,7 @@ def train_model(
 def _read_data(
     data: str, options: DataOptions, vectorizer: TextVectorizer | None, feedback: Path | None
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Read DATA and apply the corrections of a log; also return the note by which a service knows what was learnt."""
+    """Read DATA and apply the corrections of a log; also return a note of them, which a service compares."""
     if feedback is None:
         return options.read(data, vectorizer or "tfidf"), {}
     from longtail.data.text import TextVectorizer

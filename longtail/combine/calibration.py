@@ -36,7 +36,7 @@ class LabelFrequency:
     """How often labels occur, as the regression uses it."""
 
     often: np.ndarray  # (L,) log(1 + points of the label) / log(1 + all points)
-    seldom: np.ndarray  # (L,) 1 / (1 + points of the label): tells one point from two, as the logarithm hardly does
+    seldom: np.ndarray  # (L,) 1 / (1 + points of the label): separates 1 from 2 points, which a logarithm hardly does
 
     @classmethod
     def of(cls, label_counts: np.ndarray, n_points: int) -> Self:
@@ -101,7 +101,7 @@ class Calibration:
         return csr_array((mapped, scores.indices, scores.indptr), shape=scores.shape)
 
     def _design(self, scores: csr_array, frequency: LabelFrequency) -> np.ndarray:
-        """Return what the regression sees of each score, (nnz, 6)."""
+        """Return the features of each score for the regression, (nnz, 6)."""
         first = is_first(scores)
         odds = np.where(first, self.before[0](scores.data), self.before[1](scores.data))
         often, seldom = frequency.often[scores.indices], frequency.seldom[scores.indices]

@@ -47,7 +47,7 @@ class CandidateList(NamedTuple):
 class PairScorer(Protocol):
     """A member that scores any pair of point and label exactly, such as a network."""
 
-    labels: Any  # the labels that it knows; its `widen` makes room for others
+    labels: Any  # the labels that it can score; its `widen` makes room for others
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> Any:
         """Points as the scorer's own vectors, computed once for both methods below."""

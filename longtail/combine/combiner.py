@@ -5,7 +5,7 @@ out points settle both. A logistic regression weighs the features; its weights a
 the members, so that few held-out points move them little. Boosted trees learn what no weighted sum can. The two err
 differently, and a mean of their log odds ranks better than either alone.
 
-The regression sees one pair at a time. Of two labels with the same features the one that comes first for its point is
+The regression scores one pair at a time. Of two labels with the same features the one that comes first for its point is
 correct more often, so that the first label and all others have a monotone calibration of their own at the end.
 """
 
@@ -50,7 +50,7 @@ class Layout:
         return OF_ALL + OF_SCORER * m
 
     def lister(self, v: int) -> int:
-        """First column of a lister: its log odds; the next says whether it lists the label."""
+        """First column of a lister: its log odds; the next is 1 if it lists the label."""
         return OF_ALL + OF_SCORER * self.n_scorers + OF_LISTER * v
 
     def tree_columns(self) -> np.ndarray:

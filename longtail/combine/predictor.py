@@ -51,7 +51,7 @@ class CandidatePredictor:
     profile : LabelProfile
     combiner : Combiner
     width : int
-        Labels that each lister is asked for, at least.
+        Number of labels requested from each lister, at least.
     """
 
     scorers: list[PairScorer]
@@ -169,7 +169,7 @@ class CandidatePredictor:
     def collect(self, X: csr_array, Y: csr_array, listing: Listing, n_jobs: int | None) -> HeldOutPairs:
         """Collect the features of the leading candidates of held-out points, and which of them are right.
 
-        Far more pairs are hopeless than worth a thought, and a combiner that fits the many fails where rankings are
+        Far more pairs are clearly wrong than doubtful, and a combiner that fits the many fails where rankings are
         decided. So only labels among the first few of some member are taken.
         """
         found: list[HeldOutPairs] = []

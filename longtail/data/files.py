@@ -86,7 +86,7 @@ def check_regular(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return  # opening it says what is wrong
+        return  # opening it raises an error that says what is wrong
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise DataError(
             "a fifo, socket or device, not a file", path=path, remedy="Write the data to a file first, and give that"

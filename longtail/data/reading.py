@@ -174,7 +174,8 @@ def _refuse_unused(tables: TableReader, path: Path) -> None:
     for name, value in given.items():
         if value is not None:
             raise SettingsError(
-                f"{path}: {name} ({options[name]} on the command line) has no effect: this is no table. Leave it out."
+                f"{path}: {name} ({options[name]} on the command line) has no effect: the data is not a table. "
+                "Leave it out."
             )
 
 

@@ -18,7 +18,7 @@ SEPARATORS = ("|", ";", ",")  # in the order of preference
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
 ENOUGH = 0.1  # share of the most frequent separator's rows at which a preferred one is chosen instead
 ABOUT_ONE = 1.05  # labels per row up to which the choice is doubtful
-FEW_ROWS = 10  # rows with labels; with fewer, their mean says little
+FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
 
 _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
 _MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed

@@ -255,7 +255,7 @@ def _foreign_entry(folder: Path) -> str | None:
     if not os.path.lexists(folder):
         return None
     if folder.is_symlink() or not folder.is_dir():
-        return "it is no folder"
+        return "it is not a folder"
     if not any(folder.iterdir()):
         return None
     if _identity_of(folder) is None:

@@ -40,7 +40,7 @@ def parse_size(text: str) -> int:
     """Return the number of bytes that a text such as "8GB", "1.5 GiB" or "500M" means."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
     if match is None or match[2] not in _UNITS or float(match[1]) == 0:
-        raise SettingsError(f"{text!r} is no amount of memory; give a number and a unit, such as 8GB or 500MB")
+        raise SettingsError(f"{text!r} is not an amount of memory; give a number and a unit, such as 8GB or 500MB")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -1,7 +1,7 @@
 """Tasks on a Ray cluster.
 
 Shared data is put into Ray's object store: it travels once to each machine, where all processes read it in place. Small
-tasks are put together, so that a call takes long enough to be worth its journey. Results come back as bytes and are
+tasks are put together, so that the work of a call outweighs the cost of sending it. Results come back as bytes and are
 unpacked here, so that arrays are those of this process and stay valid when the cluster is gone.
 
 A process or machine that is lost takes its tasks with it, and they are done again elsewhere, in calls of half as many:
@@ -299,7 +299,7 @@ def _check_answers(address: str) -> None:
     """Refuse an address at which nothing listens, in seconds instead of minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise SettingsError(f"{address!r} is no address of a Ray cluster; give HOST:PORT, such as 10.0.0.1:6379")
+        raise SettingsError(f"{address!r} is not an address of a Ray cluster; give HOST:PORT, such as 10.0.0.1:6379")
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
     except OSError as error:

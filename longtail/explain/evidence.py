@@ -1,4 +1,4 @@
-"""What speaks for a label besides the words: training points that are near, label text, and the members of a blend."""
+"""Evidence for a label besides the words: near training points, label text, and the members of a blend."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def matching_words(
 def member_scores(
     ranker: Ranker, point: csr_array, labels: Sequence[int], depth: int
 ) -> list[tuple[list[MemberScore], float | None]]:
-    """Return, per label, what each member of a blend says about it, and the log odds that it has without them.
+    """Return, per label, its score and rank by each member of a blend, and its log odds without them.
 
     Empty lists without a blend. A label that is not among the `depth` best of the blend has no contributions.
     """

@@ -38,7 +38,7 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class MemberScore:
-    """What one member of a blend says about a label.
+    """Score and rank that one member of a blend gives a label.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class MemberScore:
 
 @dataclass(frozen=True)
 class LabelExplanation:
-    """One label and what speaks for and against it.
+    """One label with the evidence for and against it.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class LabelExplanation:
     neighbours : list of Neighbour
         The nearest training points with this label, if the model keeps training points.
     members : list of MemberScore
-        What each member of a blend says about the label.
+        Score and rank that each member of a blend gives the label.
     without_members : float or None
         Log odds of the label if no member of the blend listed it. It and the contributions of the members sum to the
         log odds of the blend's score.
@@ -127,7 +127,7 @@ class Explanation:
     words_left_out : int
         Number of further words of a long text that were not looked at.
     words_known : int
-        Number of different features of the text that the model knows. If it is 0, the text says nothing to the model.
+        Number of different features of the text that are in the vocabulary. If it is 0, there is nothing to explain.
     """
 
     text: str

@@ -107,7 +107,7 @@ def needed_effort(
         Number of partitions to open, at most.
     reach : float
         Share of the best vector's score below which a centroid's score ends the search. The first sort of query needs
-        one or two partitions, the second many: this tells them apart, so that the first does not pay for the second.
+        one or two partitions, the second many: this separates the two, so that the first does not pay for the second.
     """
     rng = np.random.default_rng(seed)
     rows, squares = parts.vectors

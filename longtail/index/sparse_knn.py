@@ -1,4 +1,4 @@
-"""Nearest neighbours among sparse points: the oldest way to classify; it needs no training and knows rare labels.
+"""Nearest neighbours among sparse points: no training, and every label that has a point can be found.
 
 Points are compared by the cosine of their heaviest features, through an inverted index; the nearest ones vote for their
 labels with the square of their similarity.

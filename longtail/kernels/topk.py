@@ -135,7 +135,7 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
 
 @njit(cache=True, nogil=True)
 def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
-    """Fill positions greedily: position j takes the label with the largest chance * (plain[j] + scale[j] gain[label]).
+    """Fill positions greedily: position j takes the label of largest probability * (plain[j] + scale[j] gain[label]).
 
     The last of the weights holds for all positions beyond. The score of a label is its probability times its weight in
     the first position; where that would be higher than the score before it, it is slightly lower instead, so that

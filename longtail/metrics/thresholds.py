@@ -246,6 +246,6 @@ def _bin_of(counts: np.ndarray, frequencies: tuple[int, ...]) -> np.ndarray:
 
 
 def _middle_of_best(found: np.ndarray) -> int:
-    """Return the middle of the values that are best: equal ones next to each other differ by chance alone."""
+    """Return the middle of the values that are best: equal ones next to each other differ by noise alone."""
     best = np.flatnonzero(found >= found.max() - 1e-9)
     return int(best[len(best) // 2])

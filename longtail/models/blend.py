@@ -1,10 +1,10 @@
 """Blend: several rankers as one, combined by the probability that held-out points show.
 
-Rankers err in different places: trees over sparse features are best at single words, the nearest training points know
+Rankers make different mistakes: trees over sparse features are best at single words, the nearest training points cover
 every rare label, label text finds labels that hardly any point has, and a network generalises over all of them. A part
 of the points is held out and the members are fitted to the rest. Each member lists its candidates for the held-out
 points; every pair of point and candidate has features (:mod:`longtail.combine`), and a combiner learns from them the
-probability that the label is right. Then the members take in the held-out points too.
+probability that the label is correct. Then the members learn from the held-out points too.
 
 Without members given, they are chosen by the data: DECAF where labels have text and GLaS where they have none, Bonsai,
 KNN, and TextMatch. With a time budget, members that do not fit into it are trained for fewer epochs or left out, and
@@ -262,15 +262,15 @@ class Blend(Ranker):
         return Combiner.restored(facts["combiner"], arrays)
 
     def _combine(self, part: TrainingPart, select: bool) -> None:
-        """Train the combiner on the held-out points, and drop members that do not help, if asked to."""
+        """Train the combiner on the held-out points, and with `select` drop members that do not help."""
         X, Y_train = part.X[part.rows], part.Y[part.rows]
         self.threshold_ = None
-        self.report_, self.why_ = [], "the mean of all members, for want of held-out points with labels."
+        self.report_, self.why_ = [], "The mean of all members, because no held-out point has a known label."
         self._settle(X, Y_train, part.Z, None)
         if part.held is None:
             return
         known = label_counts(Y_train) > 0
-        # A point whose labels are all new makes every score look too high: after training there are no such labels.
+        # Points whose labels are all unseen would make every score look too high; after the final fit none are unseen.
         some = labelled_rows(select_labels(part.held[1], known))
         if not len(some):
             return
@@ -282,7 +282,7 @@ class Blend(Ranker):
             layout, shape = self.predictor_.layout(len(self._listers())), Y_held.shape
             numbers = {id(member): number for number, member in enumerate([*self._networks(), *self._listers()])}
             rows = [
-                {"model": _member_name(member)}
+                {"model": member.kind}
                 | measures(Y_known, pairs.scored_by(layout, numbers[id(member)], shape, DEPTH), Y_train, propensity)
                 for member in self.members_
             ]
@@ -295,7 +295,7 @@ class Blend(Ranker):
             self.predictor_ = replace(self.predictor_, combiner=combiner)
         self.threshold_ = threshold_of_probabilities(Y_known, whole)
         self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
-        self.why_ = compared(self.report_, f"A blend of {', '.join(_member_name(m) for m in self.members_)}")
+        self.why_ = compared(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
 
     def _drop_members(
         self, pairs: HeldOutPairs, rows: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
@@ -324,7 +324,7 @@ class Blend(Ranker):
             fewer = pairs.without(list(columns))
             found = goal(fewer, len(scorers) - (member in scorers), len(listers) - (member in listers))
             if found > best - _LEAST_GAIN:
-                _log.info("%s adds %.2f to the held-out goal and is dropped.", _member_name(member), best - found)
+                _log.info("%s adds %.2f to the held-out goal and is dropped.", member.kind, best - found)
                 if member in scorers:
                     fewer = replace(fewer, text_odds=np.delete(fewer.text_odds, scorers.index(member), axis=1))
                 self.members_ = [m for m in self.members_ if m is not member]
@@ -511,7 +511,3 @@ class Blend(Ranker):
 def _is_network(member: Ranker) -> bool:
     """Whether a member scores any pair of point and label."""
     return type(member)._pair_scorer is not Ranker._pair_scorer
-
-
-def _member_name(member: Ranker) -> str:
-    return member.kind

@@ -59,7 +59,7 @@ class Budget:
         return self.seconds - (time.perf_counter() - self.start)
 
     def plan(self, members: list[Ranker], part: TrainingPart) -> list[Ranker]:
-        """Return the members to fit, changed where the budget asks for it, and log what training will cost."""
+        """Return the members to fit, changed where the budget requires it, and log the expected time."""
         expected = {id(member): self._measure(member, part) for member in members}
         kept: list[Ranker] = []
         left = self.left() * (1 - _COMBINING)
@@ -135,7 +135,7 @@ class Budget:
         self._fitted[id(member)] = seconds
 
     def fits_rest(self, members: list[Ranker], part: TrainingPart) -> bool:
-        """Return whether there is time to take in the held-out points; notes it where there is not."""
+        """Return whether there is time to learn from the held-out points; add a remark if there is not."""
         if self.seconds is None or part.rest is None:
             return True
         spent = time.perf_counter() - self.start

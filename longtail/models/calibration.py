@@ -37,7 +37,7 @@ def calibrate(
 
 def probabilities(raw: np.ndarray, loss: str, slope: float, offset: float) -> np.ndarray:
     """Return raw scores (N, k), best first, of a network trained with this loss as scores in (0, 1)."""
-    if loss == "softmax":  # as softmax, but for the sum over all labels, which a search does not know
+    if loss == "softmax":  # as softmax, without the sum over all labels, which a search does not compute
         best = raw[:, :1]
         return bounded_scores(np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30))))
     return bounded_scores(1 / (1 + np.exp(-np.clip(slope * raw + offset, -60, 60))))

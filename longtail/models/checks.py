@@ -1,4 +1,4 @@
-"""Check what a ranker is given, before any kernel sees it.
+"""Check the inputs of a ranker before any kernel uses them.
 
 Kernels use row starts and column numbers as addresses, so a matrix whose arrays contradict each other would make them
 read or write memory that is not theirs. The checks take less than 2 % of the time of a prediction.

@@ -1,6 +1,6 @@
 """KNN: the labels of the nearest training points, by sparse features.
 
-The oldest way to classify. It needs no training and knows every rare label, which makes it a good member of a
+It needs no training and can suggest every label that has a point, rare ones included, which makes it a good member of a
 :class:`~longtail.models.blend.Blend`. Points are compared by the cosine of their heaviest features; each of the nearest
 ones votes for its labels with the square of its similarity, and a label's score is its share of the votes.
 """

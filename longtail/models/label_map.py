@@ -17,7 +17,7 @@ from longtail.sparse import Arrays, entry_keys, select_entries
 from longtail.store.invariants import Array, Rules, indices
 
 RETIRED = -1
-_MORE = 8  # labels asked for beyond twice k, where many labels have moved
+_MORE = 8  # labels requested beyond twice k, where many labels have moved
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class LabelMap:
         n_labels : int
             Number of columns.
         width : int, optional
-            Number of labels to ask for.
+            Number of labels to request.
         """
         width = min(width or k + min(len(self.labels), k + _MORE), n_labels)
         scores = predict(X, width)

@@ -130,7 +130,7 @@ class LabelText(Wrapper):
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self.alone_, self.report_, self.alpha_ = True, [], 1.0
-        self.why_ = "The base alone, for want of label text or of points to hold out."
+        self.why_ = "The base alone, because there is no label text or no point to hold out."
         if Z is None or not Z.nnz:
             self._fit_base(X, Y, Z, validation)
             self.why_ += " No label text was given: give label_features, or use a data format that has label text."

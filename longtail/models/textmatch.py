@@ -1,4 +1,4 @@
-"""TextMatch: the labels whose text is most like the point. It needs no training points, only label text.
+"""TextMatch: the labels whose text is most similar to the point. It needs label text and no training points.
 
 A label's text and a point are compared by the cosine of their heaviest features. Labels that no training point has are
 suggested as well, and labels can be added at any time.

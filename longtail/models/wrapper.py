@@ -140,7 +140,7 @@ def _expression(ranker: Any) -> str:
 
 
 def check_base(base: Any, wrapper: str) -> Ranker:
-    """Return the base itself, or raise an error that says what to give instead."""
+    """Return the base itself; raise an error with what to give instead if it is not a ranker."""
     if isinstance(base, Ranker):
         return base
     if isinstance(base, type) and issubclass(base, Ranker):

@@ -1,4 +1,4 @@
-"""Names of what a training run can be told to use, without importing any of it."""
+"""Names of the optimisers and schedules that training can use, without importing them."""
 
 from __future__ import annotations
 

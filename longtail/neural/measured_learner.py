@@ -1,4 +1,4 @@
-"""What the training loop sees of a model that ranks labels: how well it does after each epoch."""
+"""A model that ranks labels, for the training loop: its accuracy after each epoch."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ SHORTLIST = 100  # labels that a network alone scores per point, at least
 
 
 class KnownLabels:
-    """The labels that a network knows, and their numbers among all labels."""
+    """The labels that a network scores, and their numbers among all labels."""
 
     def __init__(self, label_ids: np.ndarray, n_labels: int) -> None:
         self.ids = label_ids
@@ -23,7 +23,7 @@ class KnownLabels:
         self.position[label_ids] = np.arange(len(label_ids), dtype=np.int32)
 
     def widen(self, n_labels: int) -> None:
-        """Make room for further labels, which the network does not know."""
+        """Make room for further labels, which the network does not score."""
         self.position = np.append(self.position, np.full(n_labels - len(self.position), -1, np.int32))
 
     def positions(self, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a report says beyond the metrics: labels found and missed, confusions, intervals of differences.
+"""Contents of a report beyond the metrics: labels found and missed, confusions, intervals of differences.
 
 All functions take the true labels Y and scores (N, L) whose rows go from the highest to the lowest score, without
 points that have no label.

@@ -29,7 +29,7 @@ Cell = str | Strong | list[Tag]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below a heading. The first column is text; `numeric` says whether the others are numbers."""
+    """Rows below a heading. The first column is text; `numeric` is whether the others are numbers."""
 
     heading: list[str]
     rows: list[list[Cell]]

@@ -21,7 +21,7 @@ from longtail.report.weight_norms import grouped_means
 
 _EXAMPLES_SHOWN, _EXTREMES_SHOWN, _CONFUSIONS_SHOWN, _TEXT_SHOWN = 20, 10, 15, 400
 _NAME_SHOWN = 120  # characters of a label's name
-_LEAST_DRAWN = 20  # suggestions in a bin whose share of correct ones is drawn: that of fewer is mostly chance
+_LEAST_DRAWN = 20  # suggestions in a bin whose share of correct ones is drawn: that of fewer is mostly noise
 _DIFFERENCES_OF = {"P@1": (None, 1), "P@5": (None, 5), "PSP@1": ("weights", 1), "PSP@5": ("weights", 5)}
 
 
@@ -43,7 +43,7 @@ class MeasuredModel:
     histories : dict
         Training curves of the model and of the models in it.
     remark : str
-        What the model says about its own choices.
+        The choices that the model made, with its reasons.
     """
 
     name: str

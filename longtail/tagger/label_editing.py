@@ -72,7 +72,7 @@ class EditableTagger(StoredTagger):
         silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
         if silent:
             logging.getLogger("longtail.tagger").warning(
-                "The model knows no word of the text of %s of %s labels (%s); these wait for the next training.",
+                "%s of %s labels have no text with a word of the vocabulary (%s); these wait for the next training.",
                 f"{len(silent):,}",
                 f"{len(names):,}",
                 ", ".join(silent[:3]),

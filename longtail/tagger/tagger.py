@@ -270,7 +270,7 @@ class Tagger(EditableTagger):
         return self
 
     def _note_data(self, X: csr_array | None, Y: csr_array, name: str | None = None) -> Self:
-        """Keep what the model card says about the training data."""
+        """Keep the facts about the training data for the model card."""
         self.notes_["training_data"] = {"checksum": data_checksum(X, Y)} | ({} if name is None else {"name": name})
         return self
 
@@ -293,7 +293,7 @@ class Tagger(EditableTagger):
             One text gives one list, several give a list of lists. A tagger that was fitted to features takes a matrix.
         k : int, optional
             Number of labels per text, at most; 5 by default, and with ``threshold="auto"`` the limit chosen with it.
-            A text of which the model knows no word has none; a warning is logged.
+            A text without a word of the vocabulary has none; a warning is logged.
         threshold : float or "auto", optional
             Leave out labels with a lower score. A text may then have no label. "auto" is the threshold of
             :meth:`optimize` or, without it, the one that a ``blend`` or ``calibrated(…)`` chose while it was fitted.
@@ -308,7 +308,7 @@ class Tagger(EditableTagger):
         n_blank = int(np.count_nonzero(np.diff(scores.indptr) == 0))
         if n_blank and not issparse(texts):
             logging.getLogger("longtail.tagger").warning(
-                "The model knows no word of %s of %s texts; these get no label.", n_blank, scores.shape[0]
+                "%s of %s texts have no word of the vocabulary; these get no label.", n_blank, scores.shape[0]
             )
         scores = chosen.decide(scores, self.label_counts_)
         names = self.label_names_
@@ -331,7 +331,7 @@ class Tagger(EditableTagger):
         return select_entries(scores, ~blank[entry_rows(scores)])
 
     def blank_rows(self, texts: Any) -> np.ndarray:
-        """Return the positions of texts in which the model knows no word."""
+        """Return the positions of texts without a word of the vocabulary."""
         return np.flatnonzero(np.diff(self.features(texts).indptr) == 0)
 
     def thresholds(self, threshold: float | str | None = "auto", k: int | None = None) -> Thresholds:
@@ -428,7 +428,7 @@ class Tagger(EditableTagger):
         max_words: int = 1000,
         exact: bool = True,
     ) -> Explanation:
-        """Explain suggestions: which words raised and lowered a label, and what else speaks for it.
+        """Explain suggestions: the words that raised and lowered a label, and other evidence for it.
 
         Parameters
         ----------

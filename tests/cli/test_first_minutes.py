@@ -149,8 +149,8 @@ def test_settings_of_text_on_features_are_refused(run, sparse):
 def test_a_text_without_a_known_word(run, table):
     run("train", table, "--model", "popular", "--out", "m")
     result = run("predict", "m", "--text", "zzz qqq")
-    assert "the model knows no word of this text" in result.stdout
-    assert "knows no word of 1 of 1 texts" in result.stderr
+    assert "no word of this text is in the model's vocabulary" in result.stdout
+    assert "1 of 1 texts have no word of the model's vocabulary" in result.stderr
     (row,) = json.loads(run("predict", "m", "--text", "zzz qqq", "--json").stdout)
     assert row["labels"] == []
 

@@ -1,6 +1,6 @@
 """The two blocks that DECAF is made of, forwards and backwards.
 
-A residual block (paper, Fig. 2) bends what the token table says of a text:
+A residual block (paper, Fig. 2) changes the vector of a text from the token table:
 
     out = σ(a) ∘ (dropout(ReLU(v)) R) + σ(b) ∘ v          R (d, d) the identity at the start, a and b (d,) zero
 

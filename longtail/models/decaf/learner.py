@@ -37,7 +37,7 @@ class TextLearner(NetworkState):
         Held-out points and their targets.
     sampler : ShortlistSampler
     correction : float
-        How far negatives are weighted by one over their chance of being a candidate.
+        How far negatives are weighted by the inverse of their probability of being a candidate.
     keep : float
         Chance of a feature of a point to stay in input dropout.
 
@@ -89,7 +89,7 @@ class TextLearner(NetworkState):
 
     def measure(self) -> dict[str, float]:
         """Return P, PSP and nDCG of held-out points; nDCG@5 decides on early stopping."""
-        if self.held is None or self.listed:  # what was learnt from shortlists says nothing of labels outside them
+        if self.held is None or self.listed:  # training on shortlists does not learn to score labels outside them
             return {}
         X, Y = self.held
         found, _ = self.search(X, min(5, Y.shape[1]))

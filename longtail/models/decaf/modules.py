@@ -5,7 +5,7 @@ II   the shortlister: labels clustered again by what I has learnt, classifiers w
 III  a start for the classifiers of labels: z² = E z, fresh blocks
 IV   the ranker: classifiers of labels, learnt against the candidates that the shortlister gives
 
-Which of them run is said by the :class:`Plan`; with all of its defaults it is IV alone, against shared candidates.
+The :class:`Plan` decides which of them run; by default it is IV alone, against shared candidates.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class TextNetworkSettings:
         Dropout after each ReLU.
     forget : float
         Chance of a candidate with text to be scored by its text alone in a batch, with the bias that all labels share,
-        so that text is worth something by itself: for labels that have nothing else.
+        so that text scores well by itself, for labels that have nothing else.
     spread : float
         Length of a token's vector at the start.
     block_rate : float

@@ -213,7 +213,7 @@ class DECAF(EpochRanker):
         self._add_labels_without_points(part, labels)
 
     def _add_labels_without_points(self, part: TrainingPart, labels: np.ndarray) -> None:
-        """Let the scorer know labels that have text only; `labels` are those that some point has."""
+        """Add labels that have text only to the scorer; `labels` are those that have points."""
         if part.Z is not None and self.scorer_.knows_text:
             known = np.zeros(self.n_labels_, bool)
             known[labels] = True

@@ -19,9 +19,9 @@ class ShortlistSampler:
     Parameters
     ----------
     Y : csr_array, (N, L)
-        Labels of training points. Labels without any take no part: nothing says that they are wrong.
+        Labels of training points. Labels without any are left out: they may be correct.
     n_drawn : int
-        Labels drawn uniformly a batch; all labels are candidates where there are no more than these.
+        Labels drawn uniformly per batch; all labels are candidates where there are no more than these.
     batch_size : int
     shortlist : array, (N, S), optional
         Labels that each point is easily mistaken to have, -1 for none; positives among them do no harm.

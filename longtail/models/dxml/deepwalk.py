@@ -152,7 +152,7 @@ def learn_vectors(
     if vectors is None:
         learn = _with_gensim if settings.skip_gram == "gensim" else _with_kernel
         vectors = learn(graph, settings, n_jobs)
-        if len(vectors) > 2:  # all share one direction, which only says that random pairs are unlikely
+        if len(vectors) > 2:  # all share one direction, which only reflects that random pairs are unlikely
             vectors = vectors - vectors.mean(axis=0)
         vectors = unit_vectors(vectors)
         if path is not None:

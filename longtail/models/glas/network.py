@@ -44,7 +44,7 @@ class NetworkSettings:
     decay: float
     scale: float  # g at the start
     n_jobs: int | None = None
-    dropout: float = 0.0  # chance of an encoded point's number to be 0 in a step
+    dropout: float = 0.0  # probability of setting a number of an encoded point to 0 in a step
     tokens: float = 0.1  # length of token vectors at the start: short ones, if too rare to be learnt, add little noise
     label_bias: bool = True
 

@@ -84,7 +84,7 @@ class GlasScorer:
     def text_log_odds(
         self, encoded: np.ndarray, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
-        """Return log odds of pairs; this network knows no text, so that they are those of a label it does not know."""
+        """Return log odds of pairs; this network has no text, so that they are those of an unseen label."""
         return np.full(len(labels), self.slope * FLOOR, np.float32)
 
     def network_tables(self) -> Arrays:

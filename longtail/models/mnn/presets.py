@@ -1,7 +1,7 @@
 """MNN's presets and the constraints of its advanced parameters.
 
 The paper gives equations and no values: neither the number of negatives nor dropout, learning rate or epochs. Its
-preset therefore has what the equations ask for (several negatives of which the nearest counts, labels ranked by the
+preset therefore has what the equations require (several negatives of which the nearest counts, labels ranked by the
 cosine, one training on all points but the held-out ones), with usual values. With one negative the maximum of eq. 11
 has no effect, yet it is the better choice on some data: the fast preset trains with each of `NEGATIVES` and keeps the
 one that ranks held-out points best.

@@ -10,7 +10,7 @@ logistic, so that it returns the probability p that a label is right. Then the r
 (1 - tail) P@k + tail PSP@k is known: the labels with the highest p (1 - tail + tail w / ŵ_k), where w is the inverse
 propensity and ŵ_k the mean of a point's k rarest labels, which is lower the more positions there are. So position k
 goes to the best label left by that measure, and `tail` moves along the curve without another fit. A part with the same
-weights for all labels sees the score, the rank, the margin to the best label and the label's number of training points:
+weights for all labels uses the score, the rank, the margin to the best label and the label's number of training points:
 it learns how far scores of rare labels are to be trusted, which a rare label's own few points could not teach.
 """
 
