@@ -123,7 +123,7 @@ def test_settings_without_effect_are_refused(tmp_path):
     (tmp_path / "train.txt").write_text("2 3 2\n0 0:1\n1 2:1\n")
     with pytest.raises(SettingsError, match=r"vectorizer .* has no effect: the data holds features"):
         read(tmp_path, vectorizer=TextVectorizer(ngrams=(1, 2)))
-    with pytest.raises(SettingsError, match=r"labels_separator .* has no effect: this is no table"):
+    with pytest.raises(SettingsError, match=r"labels_separator .* has no effect: the data is not a table"):
         read(tmp_path, labels_separator=";")
     with pytest.raises(SettingsError, match=r"label_texts .* has no effect"):
         read(tmp_path, label_texts={"0": "x"})
