@@ -98,7 +98,7 @@ class BoostedTrees(FlatArrays):
         return out
 
     def packed(self) -> ObliviousTrees:
-        """As kernels take them."""
+        """Return the trees as the tuple of arrays that kernels take."""
         return ObliviousTrees(float(self.bias[0]), self.features, self.edges, self.values)
 
 

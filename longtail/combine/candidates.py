@@ -50,10 +50,10 @@ class PairScorer(Protocol):
     labels: Any  # the labels that it can score; its `widen` makes room for others
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> Any:
-        """Points as the scorer's own vectors, computed once for both methods below."""
+        """Return points as the scorer's own vectors, computed once for both methods below."""
 
     def shortlist(self, encoded: Any, width: int, n_jobs: int | None) -> np.ndarray:
-        """Labels worth scoring, (N, about `width`), -1 for none."""
+        """Return the labels to score, (N, about `width`), -1 for none."""
 
     def log_odds(self, encoded: Any, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Log odds of the listed labels, (N, S) float32; any value where there is none."""

@@ -179,7 +179,7 @@ class Combiner:
         )
 
     def packed(self) -> Weights:
-        """As kernels take it."""
+        """Return the combiner as the tuple of arrays that kernels take."""
         trees, unseen_trees = (t or no_trees() for t in (self.trees, self.unseen_trees))
         forests = trees.packed(), unseen_trees.packed()
         return Weights(self.seen, self.unseen, self.share, *forests, self.first.knots, self.others.knots)

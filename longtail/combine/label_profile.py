@@ -66,7 +66,7 @@ class LabelProfile:
         return out
 
     def packed(self) -> Profile:
-        """As kernels take it."""
+        """Return the profile as the tuple of arrays that kernels take."""
         return Profile(_vectors(self.text), _vectors(self.centroids))
 
     def append(self, Z: csr_array) -> None:

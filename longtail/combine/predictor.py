@@ -206,7 +206,7 @@ class HeldOutPairs:
     text_odds: np.ndarray  # (n, M) log odds of each scorer by the label's text alone
 
     def parts(self) -> tuple[np.ndarray, ...]:
-        """All arrays, in the order of the constructor."""
+        """Return all arrays, in the order of the constructor."""
         return self.features, self.right, self.points, self.labels, self.text_odds
 
     def cross_scored(self, layout: Layout, shape: tuple[int, int], k: int, n_trees: int | None = None) -> csr_array:

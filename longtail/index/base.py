@@ -159,11 +159,11 @@ class Index(ABC):
 
     @abstractmethod
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
-        """`search` for checked queries and at least one vector."""
+        """Search for checked queries among at least one vector."""
 
     @abstractmethod
     def _search_one(self, query: np.ndarray, k: int) -> Nearest:
-        """`search_one` for a checked query and k at most the number of vectors."""
+        """Search for one checked query; k is at most the number of vectors."""
 
     @classmethod
     def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:

@@ -130,7 +130,7 @@ def needed_effort(
 def _effort_for(
     parts: Partitioned, queries: Vectors, own: np.ndarray | None, k: int, recall: float, n_jobs: int | None
 ) -> tuple[int, float]:
-    """`needed_effort` for these queries; the neighbour ``own[row]`` of a query does not count."""
+    """Measure the effort that these queries need; the neighbour ``own[row]`` of a query does not count."""
     found, scores = exact_search(parts.vectors, queries, k if own is None else k + 1, n_jobs)
     near = queries.rows @ parts.centroids.T  # (queries, partitions)
     at = np.take_along_axis(near, parts.partition[found], axis=1)  # of the partition of each neighbour

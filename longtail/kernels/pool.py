@@ -145,7 +145,7 @@ def spread(work: Callable[..., None], n: int, n_jobs: int | None) -> None:
 
 
 def threads_for(n: int, n_jobs: int | None) -> int | None:
-    """`n_jobs`, or 1 where there are so few rows that threads do not pay."""
+    """Return `n_jobs`, or 1 where there are so few rows that threads do not pay."""
     return 1 if n < _FEW_ROWS else n_jobs
 
 

@@ -410,7 +410,7 @@ class Blend(Ranker):
         return self
 
     def _voters(self) -> list[KNN]:
-        """Members that take further points as they are."""
+        """Return the members that take further points as they are."""
         from longtail.models.knn import KNN
 
         members = getattr(self, "members_", self.members)
@@ -419,11 +419,11 @@ class Blend(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _networks(self) -> list[Ranker]:
-        """Members that score any pair."""
+        """Return the members that score any pair."""
         return [member for member in self.members_ if _is_network(member)]
 
     def _listers(self) -> list[Ranker]:
-        """Members that list candidates."""
+        """Return the members that list candidates."""
         return [member for member in self.members_ if not _is_network(member)]
 
     def _text_lister(self) -> int | None:
@@ -509,5 +509,5 @@ class Blend(Ranker):
 
 
 def _is_network(member: Ranker) -> bool:
-    """Whether a member scores any pair of point and label."""
+    """Return whether a member scores any pair of point and label."""
     return type(member)._pair_scorer is not Ranker._pair_scorer

@@ -74,7 +74,7 @@ class TextMatch(Ranker):
         return self
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Points change nothing here."""
+        """Do nothing: labels are found by their text alone."""
 
     def _rest_share(self, n_points: int) -> float:
         return 0.0

@@ -31,7 +31,7 @@ class PlotWindow(NamedTuple):
         )
 
     def stretches(self, other: PlotWindow) -> bool:
-        """Whether showing `other` as well would squeeze what this view shows."""
+        """Return whether showing `other` as well would squeeze what this view shows."""
         both = self.joined(other)
         wide = both.right - both.left > _STRETCH * max(self.right - self.left, _LEAST_SPAN)
         return wide or both.high - both.low > _STRETCH * max(self.high - self.low, _LEAST_SPAN)
@@ -109,7 +109,7 @@ def _box(row: ResultRow, k: int) -> PlotWindow:
 
 
 def _growth(view: PlotWindow, box: PlotWindow) -> float:
-    """How far the view must grow to show a box."""
+    """Return how far the view must grow to show a box."""
     both = view.joined(box)
     return (both.right - both.left) + (both.high - both.low) - (view.right - view.left) - (view.high - view.low)
 

@@ -77,7 +77,7 @@ class TextLearner(NetworkState):
         return self.network.step(docs, candidates, loss, rate, rng)
 
     def _listed(self, rows: np.ndarray, candidates: Candidates) -> np.ndarray:
-        """Whether each candidate (B, C) is in the point's shortlist or among its positives."""
+        """Return whether each candidate (B, C) is in the point's shortlist or among its positives."""
         assert self.sampler.shortlist is not None
         own = self.sampler.shortlist[rows]
         at = np.searchsorted(candidates.labels, own).clip(max=len(candidates.labels) - 1)

@@ -270,14 +270,14 @@ class Training:
         return int(np.quantile(np.concatenate(ranks), _RECALL)) + 1
 
     def _nearest(self, surrogate: TextNetwork) -> np.ndarray:
-        """Labels whose centroids lie nearest to each training point, by a graph search (the HNSW row of Table 5)."""
+        """Return the labels whose centroids are nearest to each training point, by a graph search (HNSW in Table 5)."""
         jobs = self.plan.network.n_jobs
         x = embedded(surrogate, self.X, self.rows)
         index = make_index(self._centroids(x), "cosine", "hnsw", n_jobs=jobs)
         return index.search(x, min(100, len(index)), n_jobs=jobs)[0]
 
     def _centroids(self, points: np.ndarray) -> np.ndarray:
-        """Labels as the sum of their training points, whose vectors are given; only directions count."""
+        """Return labels as the sum of their training points' vectors; only directions count."""
         return np.asarray(csr_array(self.Y.T) @ points, np.float32)
 
     def _train(self, stage: Stage) -> tuple[TextNetwork, list[dict[str, float]]]:
@@ -354,7 +354,7 @@ def with_bias_column(vectors: np.ndarray, bias: np.ndarray) -> np.ndarray:
 
 
 def indicator(cluster_of: np.ndarray, n: int) -> csr_array:
-    """Labels by clusters, a one in each row."""
+    """Return labels by clusters, a one in each row."""
     size = len(cluster_of)
     return csr_array((np.ones(size, np.float32), cluster_of, np.arange(size + 1, dtype=np.int32)), shape=(size, n))
 

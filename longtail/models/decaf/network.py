@@ -216,7 +216,7 @@ class TextNetwork:
     # Backwards ---------------------------------------------------------------------------------------------------
 
     def step(self, docs: Points, candidates: Candidates, loss: Loss, rate: float, rng: np.random.Generator) -> float:
-        """One step on one batch; returns the loss. `loss` turns scores into their gradient, in place."""
+        """Take one step on one batch and return the loss. `loss` turns scores into their gradient, in place."""
         settings, labels, n = self.settings, candidates.labels, len(docs.ptr) - 1
 
         def learn(name: str, gradient: np.ndarray) -> None:

@@ -95,7 +95,7 @@ class EmbeddingLearner(MeasuredLearner):
         return EmbeddingLearner(self.network, self.X, rows, Y, None, self.sampler.on(Y), self.recipe)
 
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """One label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
+        """Draw one label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
         counts = np.diff(ptr)
         some = np.flatnonzero(counts)
         chosen = ptr[some] + (rng.random(len(some)) * counts[some]).astype(np.int64)

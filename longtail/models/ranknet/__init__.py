@@ -1,4 +1,4 @@
-"""RankNet: re-ranks the labels that any ranker finds, so that rare ones get their due."""
+"""RankNet: re-ranks the labels that any ranker finds, so that rare ones are ranked where they belong."""
 
 from longtail.models.ranknet.ranker import RankNet
 

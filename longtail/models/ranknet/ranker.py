@@ -1,4 +1,4 @@
-"""RankNet: re-ranks the labels that any ranker found, so that rare ones get their due (ICLR 2021 submission, §3.2).
+"""RankNet: re-ranks the labels of any ranker, so that rare ones are ranked where they belong (ICLR 2021, §3.2).
 
 Base models give rare labels scores that are too low. The paper's remedy is a residual network on the scores,
 F = W2 σ(W1 ŷ) + ŷ, in as many blocks as wanted, with a loss that depends on how often each label occurs. Its simplest
