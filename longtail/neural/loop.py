@@ -26,7 +26,7 @@ _SHAPES: dict[str, Callable[[float], float]] = {  # share of the learning rate, 
     "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
     "halved": lambda done: 1.0 if done < 0.5 else 0.5,
 }
-_ABSORBING = 3  # passes over the held-out points, once nothing is measured on them any more
+_HELD_OUT_PASSES = 3
 _LIMITS: dict[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
     "epochs": Integer(1),
@@ -192,27 +192,13 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     return state.history
 
 
-def train_on_held_out(
-    learner_on: Callable[[np.ndarray], Learner], rows: np.ndarray, spare: np.ndarray, loop: LoopSettings
-) -> None:
-    """Let a trained network learn from held-out points, once nothing is measured on them any more.
+def for_held_out_points(loop: LoopSettings) -> LoopSettings:
+    """Return the settings with which a trained network learns from held-out points, once nothing is measured on them.
 
-    They are mixed with as many points that it has been trained on, for a few passes at a quarter of the learning rate.
-
-    Parameters
-    ----------
-    learner_on : callable
-        Returns a learner of the network on the points with these row numbers, ascending.
-    rows, spare : int arrays
-        Rows that the network was trained on, and held-out rows.
-    loop : LoopSettings
-        Those of the training.
+    It takes a few passes at a quarter of the learning rate, over these points and as many that it was trained on.
     """
-    rng = np.random.default_rng([loop.seed, 1])
-    known = rng.choice(rows, min(len(spare), len(rows)), replace=False)
-    mixed = np.sort(np.concatenate([known, spare]))
-    few = replace(loop, epochs=_ABSORBING, rate=loop.rate / 4, checkpoint=None, stage="learning held-out points")
-    train(learner_on(mixed), len(mixed), few)
+    few = {"epochs": _HELD_OUT_PASSES, "rate": loop.rate / 4}
+    return replace(loop, **few, checkpoint=None, stage="learning the held-out points")
 
 
 def _save(learner: Learner, settings: LoopSettings, identity: str, state: RunState, best: Arrays) -> None:

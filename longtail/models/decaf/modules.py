@@ -26,18 +26,16 @@ from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetwo
 from longtail.models.decaf.sampler import ShortlistSampler
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.neural.loop import LoopSettings, train
+from longtail.neural.loop import LoopSettings, for_held_out_points, train
 from longtail.neural.replicas import train_on_workers
 from longtail.neural.scored_lists import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
 from longtail.sparse import ones_like, unit_rows
 
-SHORTLISTS = ("search", "clusters", "hnsw", "tree")
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 MOST_LISTED = 1000  # labels of a point's shortlist at most
 _SEARCH_RECALL = 0.98  # of the search for the classifiers of highest score
 _SAMPLE = 2000
-_ABSORBED = 3  # passes over the held-out points in the end
 
 
 @dataclass(frozen=True)
@@ -195,10 +193,7 @@ class Training:
         sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
         some = np.concatenate([self.rows[old], rows])
         learner = TextLearner(network, self.X, some, both, None, sampler, plan.correction, plan.keep)
-        loop = replace(
-            plan.loop, epochs=_ABSORBED, rate=plan.loop.rate / 4, stage="learning the held-out points", checkpoint=None
-        )
-        train(learner, len(some), loop)
+        train(learner, len(some), for_held_out_points(plan.loop))
 
     def trained(self, ranking: Ranking, exact: bool = False) -> TrainedNetwork:
         """Return what predicts; with `exact`, by a look at all labels, which takes no time to build."""

@@ -33,7 +33,6 @@ from longtail.neural.batch import Candidates, Points, points
 from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
 
-FORMS = ("both", "text", "refinement")
 CHUNK = 8192  # label texts encoded at once outside training
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,12 +13,10 @@ from longtail.models.glas.network import Network, RegularizedLabels
 from longtail.models.glas.regularizers import Regularizer
 from longtail.neural.batch import CandidateSampler, points
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.neural.loop import LoopSettings, train
+from longtail.neural.loop import LoopSettings, for_held_out_points, train
 from longtail.neural.losses import Loss
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
-
-_ABSORBED = 3  # passes over the held-out points in the end
 
 
 @dataclass(frozen=True)
@@ -128,5 +126,4 @@ def absorb(learner: EmbeddingLearner, spare: np.ndarray, Y: csr_array, loop: Loo
     rng = np.random.default_rng([loop.seed, 1])
     old = rng.choice(learner.rows, min(len(spare), len(learner.rows)), replace=False)
     rows = np.sort(np.concatenate([old, spare]))
-    few = replace(loop, epochs=_ABSORBED, rate=loop.rate / 4, checkpoint=None, stage="learning the held-out points")
-    train(learner.on(rows, Y[rows]), len(rows), few)
+    train(learner.on(rows, Y[rows]), len(rows), for_held_out_points(loop))
