@@ -21,7 +21,7 @@ from longtail.store.facts import check_facts
 from longtail.store.invariants import Rules, cosines, floats
 
 METRICS = ("ip", "cosine")
-Nearest = tuple[np.ndarray, np.ndarray]
+IdsAndScores = tuple[np.ndarray, np.ndarray]
 
 
 class Vectors(NamedTuple):
@@ -83,7 +83,7 @@ class Index(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} x {self.width}, metric={self.metric!r})"
 
-    def search(self, queries: np.ndarray, k: int, *, n_jobs: int | None = None) -> Nearest:
+    def search(self, queries: np.ndarray, k: int, *, n_jobs: int | None = None) -> IdsAndScores:
         """Find the k best vectors of each query.
 
         Parameters
@@ -109,7 +109,7 @@ class Index(ABC):
             return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
         return self._search(prepared, k, n_jobs)
 
-    def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> Nearest:
+    def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> IdsAndScores:
         """Find the k best vectors of one query, shape (d,), on this thread.
 
         Parameters
@@ -158,11 +158,11 @@ class Index(ABC):
         return {"kind": self.kind, "metric": self.metric, **meta}, arrays
 
     @abstractmethod
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         """Search for checked queries among at least one vector."""
 
     @abstractmethod
-    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
+    def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         """Search for one checked query; k is at most the number of vectors."""
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.index.base import Index, Nearest, Vectors, limit_blas
+from longtail.index.base import IdsAndScores, Index, Vectors, limit_blas
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
@@ -22,10 +22,10 @@ class ExactIndex(Index):
 
     kind = "exact"
 
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         return exact_search(self._held, queries, k, n_jobs)
 
-    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
+    def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         kernels.scan(query, self._held.rows, k, ids, scores)
         return ids, scores
@@ -38,7 +38,7 @@ class ExactIndex(Index):
         return cls._from_stored(meta, Vectors(arrays["vectors"], arrays["squares"]))
 
 
-def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
+def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
     """Find the k best vectors of each query, block by block."""
     n = len(queries.rows)
     heaps = kernels.Heaps(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32), np.zeros(n, np.int64))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ModelError, SettingsError
-from longtail.index.base import METRICS, Index, Nearest, Vectors, checked, limit_blas
+from longtail.index.base import METRICS, IdsAndScores, Index, Vectors, checked, limit_blas
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.params import Integer, OneOf
@@ -99,7 +99,7 @@ class HNSWIndex(Index):
                 self._graph.add(rows)
             self._share_vectors()
 
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         faiss = _faiss()
         most = min(k, len(self))
         how = faiss.SearchParametersHNSW(efSearch=max(self.breadth, most))
@@ -112,7 +112,7 @@ class HNSWIndex(Index):
         )
         return ids, scores
 
-    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
+    def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         ids, scores = self._search(Vectors(query[None], np.empty(0, np.float32)), k, None)
         count = np.count_nonzero(ids[0] >= 0)
         return ids[0, :count], scores[0, :count]

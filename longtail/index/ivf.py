@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from longtail.errors import ModelError, SettingsError
-from longtail.index.base import Index, Nearest, Vectors, checked
+from longtail.index.base import IdsAndScores, Index, Vectors, checked
 from longtail.index.partition import Partitioned, nearest_centroids, needed_effort, train_partitions
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
@@ -149,7 +149,7 @@ class IVFIndex(Index):
         partition[first:] = nearest_centroids(self._held.rows[first:], None, parts.centroids, None)
         self._lay_out(parts.centroids, partition)
 
-    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> Nearest:
+    def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         n = len(queries.rows)
         ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
         pool.run(
@@ -159,7 +159,7 @@ class IVFIndex(Index):
         )
         return ids, scores
 
-    def _search_one(self, query: np.ndarray, k: int) -> Nearest:
+    def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
         kernels.probe(query, self._parts, self._effort, k, ids, scores)
         return ids, scores

@@ -197,8 +197,8 @@ def for_held_out_points(loop: LoopSettings) -> LoopSettings:
 
     It takes a few passes at a quarter of the learning rate, over these points and as many that it was trained on.
     """
-    few = {"epochs": _HELD_OUT_PASSES, "rate": loop.rate / 4}
-    return replace(loop, **few, checkpoint=None, stage="learning the held-out points")
+    stage = "learning the held-out points"
+    return replace(loop, epochs=_HELD_OUT_PASSES, rate=loop.rate / 4, checkpoint=None, stage=stage)
 
 
 def _save(learner: Learner, settings: LoopSettings, identity: str, state: RunState, best: Arrays) -> None:

@@ -49,10 +49,8 @@ def train_on_workers(
     n_points, settings, identity
         As for :func:`longtail.neural.loop.train`.
     n_workers : int
-        Number of processes; with 1 this process trains.
+        Number of processes.
     """
-    if n_workers == 1:
-        return train(learner, n_points, settings, identity)
     replicas = Replicas(learner, n_workers, settings.batch_size)
     try:
         return train(replicas, n_points, replace(settings, batch_size=replicas.round_size), identity)

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Arrays = dict[str, np.ndarray]
+from longtail.sparse import Arrays
+
 Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
 
 _POWER_STEPS = 100  # at most; the direction of the last call is nearly right, and a few are enough

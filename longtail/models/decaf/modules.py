@@ -21,14 +21,12 @@ from longtail.kernels import decaf as kernels
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
-from longtail.models.decaf.learner import TextLearner
+from longtail.models.decaf.learner import ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
-from longtail.models.decaf.sampler import ShortlistSampler
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, for_held_out_points, train
-from longtail.neural.replicas import train_on_workers
-from longtail.neural.scored_lists import ONE_BY_ONE
+from longtail.neural.search import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
 from longtail.sparse import ones_like, unit_rows
 
@@ -308,7 +306,12 @@ class Training:
             keep_checkpoint=True,
             checkpoint=None if folder is None else str(Path(folder) / stage.name.replace(" ", "-")),
         )
-        history = train_on_workers(learner, len(self.rows), loop, self.identity, plan.n_workers)
+        if plan.n_workers == 1:
+            history = train(learner, len(self.rows), loop, self.identity)
+        else:
+            from longtail.neural.replicas import train_on_workers
+
+            history = train_on_workers(learner, len(self.rows), loop, self.identity, plan.n_workers)
         if stage.before is None and self.tokens is None:  # tokens that were never met shall not be noise
             network.tables["E"][network.optimizers["E"].age == 0] = 0
         return network, history

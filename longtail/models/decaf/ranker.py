@@ -32,7 +32,7 @@ from longtail.models.decaf.trained import FACTS, DecafScorer
 from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker
 from longtail.models.training_part import TrainingPart
 from longtail.neural.choices import usual_batch_size
-from longtail.neural.scored_lists import best_labels
+from longtail.neural.search import best_labels
 from longtail.params import Integer, OneOf, optional
 from longtail.sparse import from_top_k, label_counts, take_labels, unit_rows
 from longtail.store.facts import ROWS

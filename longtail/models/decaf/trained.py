@@ -18,12 +18,11 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import members
 from longtail.neural.encoding import sum_tokens
-from longtail.neural.quantized import packed, packed_rules, unpacked
-from longtail.neural.scored_lists import KnownLabels, score_listed, search_labels
+from longtail.neural.search import KnownLabels, score_listed, search_labels
 from longtail.params import Integer, optional
 from longtail.sparse import Arrays, frozen, with_prefix, without_prefix
 from longtail.store.facts import YES_NO, ListOf, Record
-from longtail.store.invariants import REMEDY, Rules, floats, indices
+from longtail.store.invariants import REMEDY, Rules, codes, floats, indices
 
 FACTS = {"networks": ListOf(Record({"beam": Integer(0), "relu": YES_NO, "index": optional(Record())}), 1, 1000)}
 """What the facts of a stored :class:`DecafScorer` must be."""
@@ -160,10 +159,10 @@ class TrainedNetwork:
 
     def state(self, dtype: str) -> tuple[dict[str, Any], Arrays]:
         """Return facts and arrays to store; `dtype` "int8" rounds token vectors and classifiers."""
-        arrays = packed("labels", self.labels, dtype)
+        arrays = _stored_table("labels", self.labels, dtype)
         for name, encoder in (("encoder", self.encoder), ("guide", self.guide)):
             if encoder is not None:
-                arrays |= packed(f"{name}.tokens", encoder.tokens, dtype)
+                arrays |= _stored_table(f"{name}.tokens", encoder.tokens, dtype)
                 arrays |= {f"{name}.R": encoder.R, f"{name}.gate": encoder.gate}
         if self.text is not None:
             arrays |= with_prefix("text.", vars(self.text))
@@ -181,9 +180,9 @@ class TrainedNetwork:
         """Declare what the arrays of :meth:`state` must be, for the network whose arrays begin with `prefix`."""
         d, k = f"d{prefix}", f"clusters{prefix}"
         found = {part for part in ("guide.R", "text.R", "clusters") if f"{prefix}{part}" in names}
-        rules = packed_rules("labels", "n", f"{d}+1", f"{prefix}labels.scale" in names)
+        rules = _table_rules("labels", "n", f"{d}+1", f"{prefix}labels.scale" in names)
         for name in ("encoder", "guide") if "guide.R" in found else ("encoder",):
-            rules |= packed_rules(f"{name}.tokens", "D", d, f"{prefix}{name}.tokens.scale" in names)
+            rules |= _table_rules(f"{name}.tokens", "D", d, f"{prefix}{name}.tokens.scale" in names)
             rules |= Rules({f"{name}.R": floats(f"{d} {d}"), f"{name}.gate": floats(d)})
         if "text.R" in found:
             text = {"R": floats(f"{d} {d}"), "gate": floats(d), "weight": floats(d), "bias": floats("1")}
@@ -199,10 +198,10 @@ class TrainedNetwork:
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays) -> Self:
         """Build what :meth:`state` took apart."""
-        labels = unpacked("labels", arrays)
+        labels = _loaded_table("labels", arrays)
         encoder, guide = (
             DocumentEncoder(
-                unpacked(f"{name}.tokens", arrays), arrays[f"{name}.R"], arrays[f"{name}.gate"], facts["relu"]
+                _loaded_table(f"{name}.tokens", arrays), arrays[f"{name}.R"], arrays[f"{name}.gate"], facts["relu"]
             )
             if f"{name}.R" in arrays
             else None
@@ -325,3 +324,26 @@ def _mark_repeats(lists: np.ndarray) -> np.ndarray:
     again = np.empty_like(repeated)
     np.put_along_axis(again, order, repeated, axis=1)
     return np.where(again, -1, lists)
+
+
+def _stored_table(name: str, table: np.ndarray, dtype: str) -> Arrays:
+    """Return a table to store: as it is, or as int8 with a scale per row, a quarter of the size."""
+    if dtype != "int8":
+        return {name: table}
+    # A scale is a power of two, so that a table once rounded is rounded to itself ever after.
+    most = np.abs(table).max(axis=1, initial=0, keepdims=True) / np.float32(127)
+    scale = np.exp2(np.ceil(np.log2(np.where(most > 0, most, 1)))).astype(np.float32)
+    return {name: np.rint(table / scale).astype(np.int8), f"{name}.scale": scale}
+
+
+def _table_rules(name: str, rows: str, width: str, eight_bits: bool) -> Rules:
+    """Declare what the arrays of :func:`_stored_table` must be."""
+    if not eight_bits:
+        return Rules({name: floats(f"{rows} {width}")})
+    return Rules({name: codes(f"{rows} {width}"), f"{name}.scale": floats(f"{rows} 1")})
+
+
+def _loaded_table(name: str, arrays: Arrays) -> np.ndarray:
+    """Return a table that :func:`_stored_table` made."""
+    scale = arrays.get(f"{name}.scale")
+    return arrays[name] if scale is None else arrays[name] * scale

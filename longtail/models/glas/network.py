@@ -30,7 +30,7 @@ from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
 
 _TINY = np.float32(1e-12)
-_BLOCK = 4096  # points encoded at once
+_POINTS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,11 @@ class Network:
         """
         settings = self.settings
         sums = np.zeros_like(self.tables["V"])
-        for start in range(0, len(rows), _BLOCK):
-            part = X[rows[start : start + _BLOCK]]
+        for start in range(0, len(rows), _POINTS_AT_ONCE):
+            part = X[rows[start : start + _POINTS_AT_ONCE]]
             h = sum_tokens(SparseRows.of(part), self.tables["E"], self.tables["b"][0], settings.n_jobs)
             h, _ = activate(h, settings.relu, normalize=True)
-            sums += Y[start : start + _BLOCK].T @ h
+            sums += Y[start : start + _POINTS_AT_ONCE].T @ h
         lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
         met = (lengths[:, 0] > 0) & (True if labels is None else labels)
         self.tables["V"][met] = sums[met] * (np.float32(length) / lengths[met])

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from longtail.models.glas.network import Network, NetworkSettings
     from longtail.neural.loop import LoopSettings
 
-_DEPTH = 20  # labels of which an approximate index is to find all but a few
+_INDEX_DEPTH = 20  # labels of which an approximate index is to find all but a few
 
 
 class GLaS(EpochRanker):
@@ -368,7 +368,7 @@ class GLaS(EpochRanker):
         else:
             sample = encoder(SparseRows.of(learner.sample()[0]), self.n_jobs)
             tuned: dict[str, Any] = {"queries": sample, "random_state": self._seed, "n_jobs": self.n_jobs}
-            index = make_index(vectors, "ip", "auto", recall_k=_DEPTH, **tuned)
+            index = make_index(vectors, "ip", "auto", recall_k=_INDEX_DEPTH, **tuned)
         return GlasScorer(encoder, index, labels, self.n_labels_, self.slope_)
 
     # Prediction --------------------------------------------------------------------------------------------------

@@ -11,8 +11,7 @@ from longtail.index import Index, array_rules, from_arrays
 from longtail.kernels.combine import FLOOR
 from longtail.kernels.encode import SparseRows
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.neural.scored_lists import KnownLabels, score_listed, search_labels
-from longtail.neural.search import queries
+from longtail.neural.search import KnownLabels, queries, score_listed, search_labels
 from longtail.sparse import Arrays, frozen, with_prefix, without_prefix
 from longtail.store.invariants import Rules, floats, indices
 

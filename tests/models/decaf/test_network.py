@@ -16,9 +16,8 @@ from longtail.models.decaf.blocks import (
     normalize_spectrum,
     through_spectrum,
 )
-from longtail.models.decaf.learner import TextLearner
+from longtail.models.decaf.learner import ShortlistSampler, TextLearner
 from longtail.models.decaf.network import Targets, TextNetwork, TextNetworkSettings, joined
-from longtail.models.decaf.sampler import ShortlistSampler
 from longtail.neural import losses
 from longtail.neural.batch import Candidates, points
 from longtail.neural.optimizers import RowOptimizer
