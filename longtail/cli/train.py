@@ -118,11 +118,12 @@ def train_model(
     read, learnt = _read_data(data, options, vectorizer, feedback)
     from longtail import store
     from longtail.cli import measure
+    from longtail.models.wrapper import Wrapper
     from longtail.tagger import Tagger
 
     tagger = Tagger(ranker)
     fits = ranker.n_fits()
-    if sum(fits.values()) > 1:
+    if sum(fits.values()) > 1 and not isinstance(ranker, Wrapper):  # a wrapper logs this itself
         say(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
     checkpoint = checkpoint_of(out_folder, run.fresh)
     with engine.use(run.engine), ranker.resumable(checkpoint):

@@ -214,9 +214,15 @@ def test_workers_pass_on_stages_and_remarks(raw: Path, here: Path) -> None:
     assert {"a library prints", "  counting", "a remark"} <= set(lines)
 
 
-def test_train_names_the_fits_of_a_wrapper(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_train_names_the_fits_of_several_models(run: Run, raw: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Popular, "n_fits", lambda self: {"popular": 3, "bonsai": 24})
     assert "popular trains 3 popular, 24 bonsai" in run("train", raw, "-m", "popular", "--out", "m").stderr
+
+
+def test_train_names_the_fits_of_a_wrapper_once(run: Run, raw: Path) -> None:
+    shown = run("train", raw, "-m", "calibrated(popular)", "--out", "m").stderr
+    assert shown.count("calibrated(popular): 4 fits of popular") == 1
+    assert "calibrated(popular) trains" not in shown
 
 
 def test_load_tagger_wraps_a_ranker_that_was_saved_alone(run: Run, model: Path) -> None:
