@@ -149,9 +149,8 @@ def read_document(folder: Path) -> dict[str, Any]:
     """Read ``model.json`` and check its form: the kind, the meta data, and a record for each array."""
     path = folder / "model.json"
     if not path.is_file() or path.is_symlink():
-        raise ModelError(
-            f"{folder}: no model.json, so this is not a model folder. Give a folder made by save or train."
-        )
+        what = "no model.json, so this is not a model folder" if folder.exists() else "there is no such folder"
+        raise ModelError(f"{folder}: {what}. Give a folder made by save or train.")
     if path.stat().st_size > _LONGEST_DOCUMENT:
         raise ModelError(f"{path}: {path.stat().st_size} bytes, more than any model has. {REMEDY}")
     try:

@@ -181,7 +181,7 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .npz, .txt"),
         (["predict", "m", "--input", "nowhere.txt"], "nowhere.txt"),
         (["predict", "m", "--input", "numbers.txt", "--format", "sparse"], "the model reads text"),
-        (["predict", "nowhere", "--text", "x"], "not a model folder"),
+        (["predict", "nowhere", "--text", "x"], "there is no such folder"),
         (["evaluate", "m", "numbers.txt"], "2 labels, but the model was trained with 9"),
         (["convert", "fruit.csv", "x.json"], "folder of files"),
         (["convert", "fruit.csv", "x", "--to", "xml"], "cannot be written"),

@@ -46,7 +46,7 @@ def test_reports_that_cannot_be(run: Run, raw: Path, sparse: Path, table: Path, 
     assert "give html or md" in run("report", "bonsai", "--data", raw, "--format", "pdf", code=2).stderr
     assert "Cannot tell the format" in run("report", "bonsai", "--data", raw, "--out", "r.txt", code=2).stderr
     assert run("report", "fruit", "--data", sparse, code=2).stderr
-    assert "no model.json" in run("report", "nothing", "--data", raw, code=2).stderr
+    assert "nothing: there is no such folder" in run("report", "nothing", "--data", raw, code=2).stderr
 
 
 def test_models_of_other_points_are_named(run: Run, raw: Path, models: list[str]) -> None:
