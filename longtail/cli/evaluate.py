@@ -27,11 +27,16 @@ PredictionsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Evaluate these predictions (.npz, .txt, .jsonl or .tsv) instead of a model; DIR is then left out.",
+        help="Evaluate these predictions (.npz, .txt, .jsonl or .tsv) instead of a model.",
         show_default=False,
     ),
 ]
-ModelOrData = Annotated[str, typer.Argument(metavar="[DIR]", help="Folder of a saved model.", show_default=False)]
+ModelOrData = Annotated[
+    str,
+    typer.Argument(
+        metavar="DIR", help="Folder of a saved model. With --predictions, give DATA in its place.", show_default=False
+    ),
+]
 OptionalData = Annotated[
     str | None, typer.Argument(metavar="DATA", help="A dataset whose labels are known.", show_default=False)
 ]
@@ -49,7 +54,7 @@ def evaluate_model(
 ) -> None:
     """Compute all metrics of a saved model on the test part of DATA or, if it has none, on all of it.
 
-    With --predictions FILE, compute them of predictions that are in a file, whichever program made them.
+    With --predictions FILE, compute them for the predictions in a file, which any program may have written.
     """
     if predictions is not None:
         if data is not None:

@@ -35,7 +35,7 @@ ChangeArgument = Annotated[
     ),
 ]
 LabelNames = Annotated[
-    list[str] | None, typer.Argument(metavar="[LABEL]…", help="Labels, by name or identifier.", show_default=False)
+    list[str] | None, typer.Argument(metavar="LABEL", help="Labels, by name or identifier.", show_default=False)
 ]
 IntoOption = Annotated[
     str | None, typer.Option(metavar="LABEL", help="merge: the label to suggest instead.", show_default=False)

@@ -17,7 +17,7 @@ from longtail.errors import DataError, ModelError
 Corrections = Annotated[
     str | None,
     typer.Argument(
-        metavar="[DATA]",
+        metavar="DATA",
         help="Texts with their right labels. Without it the model learns what its log holds.",
         show_default=False,
     ),

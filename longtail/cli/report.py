@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown")}
 ModelFolders = Annotated[
-    list[Path], typer.Argument(metavar="DIR…", help="Folders of saved models; the first is compared with the others.")
+    list[Path], typer.Argument(metavar="DIR", help="Folders of saved models; the first is compared with the others.")
 ]
 DataToRead = Annotated[
     str, typer.Option("--data", "-d", metavar="DATA", help="A dataset with labels.", show_default=False)

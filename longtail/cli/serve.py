@@ -12,19 +12,23 @@ from longtail.cli.console import tell
 from longtail.errors import SettingsError
 
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
+_ACCESS, _LEARNING, _REQUESTS = "Access", "Learning from feedback", "Limits of a request"
 ServedModels = Annotated[
     list[str],
-    typer.Argument(metavar="MODEL…", help="Model folders, each as DIR or NAME=DIR. The first is the default model."),
+    typer.Argument(metavar="MODEL", help="Model folders, each as DIR or NAME=DIR. The first is the default model."),
 ]
 Host = Annotated[str, typer.Option(help="Address to bind to. The default accepts connections of this machine only.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any free one.")]
-Workers = Annotated[int, typer.Option(min=1, max=256, help="Worker processes. Weights are in memory once.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Port; 0 for any free one.")]
+Workers = Annotated[
+    int, typer.Option(min=1, max=256, metavar="N", help="Worker processes. Weights are in memory once.")
+]
 Tokens = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
         help="Accepted bearer tokens, one per line. Without it the variable LONGTAIL_TOKENS is read.",
         show_default=False,
+        rich_help_panel=_ACCESS,
     ),
 ]
 FeedbackFolder = Annotated[
@@ -34,14 +38,23 @@ FeedbackFolder = Annotated[
         metavar="DIR",
         help="Folder of the feedback logs; beside each model by default.",
         show_default=False,
+        rich_help_panel=_LEARNING,
     ),
 ]
-LearnOption = Annotated[bool, typer.Option(help="Train models that can learn on feedback in the background.")]
-MaxBody = Annotated[float, typer.Option(min=0.001, max=1e5, metavar="MB", help="Largest request body.")]
-MaxBatch = Annotated[int, typer.Option(min=1, help="Most texts per request.")]
-MaxK = Annotated[int, typer.Option(min=1, help="Most labels per text.")]
-MaxSeconds = Annotated[float, typer.Option(min=0.1, max=1e5, metavar="S", help="Longest time per request.")]
-LogLevel = Annotated[str, typer.Option(help="Lowest level to log: debug, info, warning or error.")]
+LearnOption = Annotated[
+    bool,
+    typer.Option(help="Train models that can learn on feedback in the background.", rich_help_panel=_LEARNING),
+]
+MaxBody = Annotated[
+    float,
+    typer.Option(min=0.001, max=1e5, metavar="MB", help="Largest request body.", rich_help_panel=_REQUESTS),
+]
+MaxBatch = Annotated[int, typer.Option(min=1, metavar="N", help="Most texts.", rich_help_panel=_REQUESTS)]
+MaxK = Annotated[int, typer.Option(min=1, metavar="N", help="Most labels per text.", rich_help_panel=_REQUESTS)]
+MaxSeconds = Annotated[
+    float, typer.Option(min=0.1, max=1e5, metavar="S", help="Longest time.", rich_help_panel=_REQUESTS)
+]
+LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="Lowest level to log: debug, info, warning or error.")]
 
 SignatureKey = Annotated[
     Path | None,
@@ -49,6 +62,7 @@ SignatureKey = Annotated[
         metavar="KEYFILE",
         help="Refuse model folders that were not signed with this key (longtail sign); switches learning off.",
         show_default=False,
+        rich_help_panel=_ACCESS,
     ),
 ]
 

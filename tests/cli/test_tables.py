@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
+import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from longtail.cli import app as app_module
 from longtail.cli import console, tables
 from tests.cli.conftest import Run
 
@@ -39,3 +43,10 @@ def test_the_comparison_fits_a_terminal_of_80_columns() -> None:
     lines = [line.rstrip() for line in narrow.file.getvalue().splitlines()]  # type: ignore[attr-defined]
     assert lines[-2].endswith("109.9")
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("verb", [*app_module._VERBS, *(f"plot {name}" for name in app_module._PLOTS)])
+def test_help_shows_the_whole_name_of_every_option_at_80_columns(verb: str) -> None:
+    shown = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app_module.app, [*verb.split(), "--help"])
+    assert shown.exit_code == 0
+    assert not re.findall(r"--[\w-]+…", shown.stdout)
