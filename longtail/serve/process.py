@@ -25,6 +25,7 @@ from longtail.errors import SettingsError
 from longtail.serve.feedback import FeedbackLog
 from longtail.serve.learning import BackgroundLearner
 from longtail.serve.logs import log, log_to_stderr
+from longtail.serve.protocol import JoinedHttp
 from longtail.serve.settings import SETTINGS_VARIABLE, ServiceSettings
 
 _BACKLOG = 1024
@@ -80,6 +81,7 @@ def run_service(
         "backlog": _BACKLOG,
         "timeout_worker_healthcheck": _HEALTH_SECONDS,
         "ws": "none",
+        "http": JoinedHttp,
     }
     learner = background_learner(settings)
     try:
