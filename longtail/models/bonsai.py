@@ -20,7 +20,8 @@ class Bonsai(LabelTreeRanker):
     n_trees : int
         Number of trees, each from its own random start. More trees are slower and slightly more accurate.
     arity : int
-        Number of children of an inner node, at most.
+        Number of children of an inner node, at most; more where a last group of labels would have more than twice
+        the training work of the root.
     max_leaf : int
         A group of at most this many labels is not split further.
     max_depth : int

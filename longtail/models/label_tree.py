@@ -47,6 +47,7 @@ from longtail.store.invariants import Rules
 _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
 _KEPT_AGAINST_ALL, _INNER_LEVEL = 2.2, 0.12  # the same
+_MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
 
@@ -179,14 +180,18 @@ class LabelTreeRanker(Ranker):
 
     def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[label_tree.LabelTree]:
         """Return trees of labels, without weights."""
-        labels = np.flatnonzero(label_counts(Y)).astype(np.int32)
+        counts = label_counts(Y)
+        labels = np.flatnonzero(counts).astype(np.int32)
         if self.arity is None or len(labels) <= self.max_leaf:
             return [label_tree.build(labels, [], self.max_leaf, 0, 1)]
         vectors = label_tree.mean_label_vectors(X, Y, self._WIDTH, self.n_jobs)
         if self.balanced:
             cuts = label_tree.balanced_cuts(vectors, self.arity, self.max_leaf)
         else:
-            cuts = [label_tree.k_means_cut(vectors, self.arity, n_jobs=self.n_jobs)] * (self.max_depth - 1)
+            cut = label_tree.k_means_cut(vectors, self.arity, n_jobs=self.n_jobs)
+            most = _MOST_WORK * self.arity * X.shape[0]
+            last = label_tree.bounded_cut(cut, vectors, counts, X.shape[0], most)
+            cuts = [cut] * (self.max_depth - 2) + [last] * (self.max_depth > 1)
         seeds = np.random.default_rng(self._seed).integers(1 << 30, size=n_trees)
         return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 

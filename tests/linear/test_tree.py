@@ -56,6 +56,18 @@ def test_a_large_group_is_cut_by_a_sample(monkeypatch) -> None:  # type: ignore[
     assert np.mean(nearest[np.concatenate(one)] == own) > 0.7  # labels are with those that they resemble
 
 
+def test_parts_that_take_long_to_train_are_halved() -> None:
+    v, counts = vectors(48), np.repeat([50, 1], 24)
+    parts = [np.arange(24), np.arange(24, 48)]
+    halved = tree.bounded_cut(lambda members, seed: parts, v, counts, 1000, 8000)(np.arange(48), 0)
+    assert [len(part) for part in halved] == [6, 6, 6, 6, 24]  # 24 labels of all 1,000 points, and 24 of 24
+    assert sorted(np.concatenate(halved[:4]).tolist()) == list(range(24))
+    assert all((part == np.arange(24, 48)).all() for part in halved[4:])
+    grown = tree.build(np.arange(48), [tree.bounded_cut(tree.k_means_cut(v, 2), v, counts, 1000, 8000)], 4, 0, 1)
+    check(grown, 48)
+    assert np.diff(grown.child_ptr)[0] > 2
+
+
 def test_no_cut_means_labels_under_the_root() -> None:
     grown = tree.build(np.array([3, 5, 9]), [], 1, 0, 1)
     assert grown.level_ptr.tolist() == [0, 3]
