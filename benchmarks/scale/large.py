@@ -41,8 +41,10 @@ RUNS = {
     "blend-4GB": Run("blend", "yso-titles", "4GB"),
     "bonsai-yso": Run("bonsai", "yso-titles"),
     "bonsai-100K": Run("bonsai(n_trees=1)", (100_000, 100_000, 100_000)),
+    "bonsai-300K": Run("bonsai(n_trees=1)", (300_000, 100_000, 300_000)),
     "bonsai-1M": Run("bonsai(n_trees=1)", (1_000_000, 100_000, 1_000_000)),
     "decaf-100K": Run("decaf(epochs=1)", (100_000, 100_000, 100_000)),
+    "decaf-300K": Run("decaf(epochs=1)", (300_000, 100_000, 300_000)),
     "decaf-1M": Run("decaf(epochs=1)", (1_000_000, 100_000, 1_000_000)),
 }
 
