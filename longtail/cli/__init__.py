@@ -1,7 +1,7 @@
 """The command line: one short file per verb, and what the verbs share.
 
-Results go to standard output, progress and errors to standard error. Every verb has ``--json``. A mistake in the input
-ends with one message and exit code 2, an interrupt with exit code 130.
+Results go to standard output, progress and errors to standard error. Every verb that prints results has ``--json``. A
+mistake in the input ends with one message and exit code 2, an interrupt with exit code 130.
 """
 
 from __future__ import annotations
