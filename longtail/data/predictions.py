@@ -14,9 +14,6 @@ A list without scores is a ranking, the best first.
 
 from __future__ import annotations
 
-import csv
-import io
-import math
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -32,6 +29,7 @@ from longtail.errors import DataError
 from longtail.sparse import resized
 
 PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv")
+_LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def read_predictions(path: Path, data: Dataset) -> csr_array:
@@ -85,8 +83,9 @@ class _Rows:
         self.rows.append(row)
 
     def add(self, row: dict[int, float], label: Any, score: float, number: int, *, named: bool) -> None:
-        if not math.isfinite(score):
-            raise self.error(f"the score of {label!r} is {score}", number, "Scores are finite numbers")
+        if not abs(score) <= _LARGEST_SCORE:  # NaN is not
+            remedy = f"Scores are finite numbers up to {_LARGEST_SCORE:.1g}"
+            raise self.error(f"the score of {label!r} is {score}", number, remedy)
         if named:
             column = self.columns.get(str(label))
             if column is None:
@@ -177,7 +176,7 @@ def _tsv_scores(path: Path, rows: _Rows) -> csr_array:
     places = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
     rows.rows = [{} for _ in range(rows.n_points)]
     for number, line in lines(path):
-        cells = next(csv.reader(io.StringIO(line.decode("utf-8", "replace")), delimiter="\t", quoting=csv.QUOTE_NONE))
+        cells = line.decode("utf-8", "replace").split("\t")
         if number == 1 and cells[-1].strip().lower() == "score":
             continue
         try:

@@ -15,6 +15,7 @@ import pytest
 
 import longtail
 from longtail.data import files, synthetic
+from longtail.data.predictions import read_predictions
 from longtail.errors import DataError, LongtailError, SettingsError
 from longtail.kernels import pool
 
@@ -88,3 +89,22 @@ def test_counts_beyond_32_bits_are_refused(model: str, name: str) -> None:
     data = synthetic.make(30, 20, 5, random_state=0)
     with pytest.raises(SettingsError, match=rf"{name} is 2147483648; give a whole number from 1.*2147483647"):
         longtail.make(model, {name: 2**31}).fit(data.X, data.Y)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("0\tl1\t0.\r5\n", "not point, label and score"),  # a carriage return inside of a line
+        ("0\rl1\t0.5\n", "not point, label and score"),
+        ("0\tl1\t1e99\n", "score of 'l1' is 1e\\+99"),  # infinite as a number of 32 bits
+        ("0\tl1\tnan\n", "score of 'l1' is nan"),
+    ],
+)
+def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, content: str, problem: str) -> None:
+    data = synthetic.make(20, 12, 6, random_state=0)
+    data.label_names = [f"l{i}" for i in range(6)]
+    (tmp_path / "scores.tsv").write_text(content, newline="")
+    with pytest.raises(DataError, match=problem):
+        read_predictions(tmp_path / "scores.tsv", data)
+    (tmp_path / "scores.tsv").write_text("point\tlabel\tscore\r\n0\tl1\t0.5\r\n", newline="")
+    assert read_predictions(tmp_path / "scores.tsv", data)[0, 1] == 0.5
