@@ -185,11 +185,11 @@ def check_known_labels(Y: csr_array, n_known: int) -> None:
     present = np.flatnonzero(np.bincount(Y.indices[Y.data != 0], minlength=Y.shape[1]))
     n_shared = int(np.count_nonzero(present < n_known))
     what = f"{n_shared:,} of {len(present):,} labels are known to this model"
+    remedy = (
+        "Labels are matched by name and cut as in the training data: check the spelling, the labels column "
+        "(--labels-column) and the separator (--labels-separator)"
+    )
     if len(present) and not n_shared:
-        raise DataError(
-            what,
-            remedy="Labels are matched by name: check the labels column, the separator and the spelling, "
-            "or train the model on data with these labels",
-        )
+        raise DataError(what, remedy=f"{remedy}, or train the model on data with these labels")
     if 2 * n_shared < len(present):
-        _log.warning("%s; the others count as missed.", what)
+        _log.warning("%s; the others count as missed. %s.", what, remedy)

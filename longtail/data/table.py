@@ -7,8 +7,10 @@ the numbers of earlier labels.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
+import threading
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -48,6 +50,7 @@ LABELS_NAMES = (
 )
 ID_NAMES = ("uid", "id")
 _PARQUET_ROWS = 1 << 16  # rows that are in memory at once
+_POLARS_SECONDS = 30.0  # after which polars, which counts rows in milliseconds, will never answer
 _LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
 _SET_TYPES = ("set", "frozenset")  # sorted, so that labels have the same numbers in every process
 
@@ -261,6 +264,9 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
 
     with open_bytes(path) as stream:
         source = io.BytesIO(stream.read()) if plain_name(path) != path.name else path
+    _check_alive(lambda: polars.scan_parquet(source).select(polars.len()).collect(), path)
+    if isinstance(source, io.BytesIO):
+        source.seek(0)
     number = 0
     try:
         present = list(polars.read_parquet_schema(source))
@@ -276,6 +282,26 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as error:
         what = f"this is not a Parquet file, or not all of it ({str(error).partition(chr(10))[0]})"
         raise table.error(what, number or None, remedy="Check that it was written completely") from None
+
+
+def _check_alive(use_polars: Callable[[], Any], path: Path) -> None:
+    """Require that polars answers at all.
+
+    In a process that was forked after polars was used, it waits without end for threads of the other process.
+    """
+
+    def attempt() -> None:
+        with contextlib.suppress(Exception):  # an answer, too; the caller will meet it again
+            use_polars()
+
+    thread = threading.Thread(target=attempt, daemon=True)
+    thread.start()
+    thread.join(_POLARS_SECONDS)
+    if thread.is_alive():
+        raise SettingsError(
+            f"{path}: polars, which reads Parquet, does not answer, as in a process that was forked after polars was "
+            'used. Start processes with multiprocessing.get_context("spawn"), or read the file before the fork.'
+        )
 
 
 def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Choose) -> Iterator[Row]:

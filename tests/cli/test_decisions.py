@@ -79,9 +79,11 @@ def test_labels_of_the_test_data_only(run: Run, here: Path, model: str) -> None:
     for verb in ("evaluate", "optimize"):
         error = " ".join(run(verb, model, "other.csv", code=2).stderr.split())
         assert "0 of 3 labels are known to this model" in error
+        assert "--labels-separator" in error
     (here / "few.csv").write_text("text,labels\na red apple,x|y\na lime,z|lime\n")
     error = " ".join(run("evaluate", model, "few.csv").stderr.split())
     assert "1 of 4 labels are known to this model" in error
+    assert "--labels-separator" in error
 
 
 def test_optimize_compares_and_saves(run: Run, table: Path) -> None:

@@ -6,6 +6,8 @@ import gzip
 import io
 import lzma
 import os
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -108,3 +110,33 @@ def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, content: str, pr
         read_predictions(tmp_path / "scores.tsv", data)
     (tmp_path / "scores.tsv").write_text("point\tlabel\tscore\r\n0\tl1\t0.5\r\n", newline="")
     assert read_predictions(tmp_path / "scores.tsv", data)[0, 1] == 0.5
+
+
+_FORKED = """
+import os, signal, sys
+import longtail
+from longtail.data import table
+table._POLARS_SECONDS = 2.0
+import polars
+if sys.argv[2] == "used":
+    longtail.read(sys.argv[1])
+if not (child := os.fork()):
+    signal.alarm(60)
+    try:
+        print(longtail.read(sys.argv[1]).n_points, flush=True)
+    except longtail.errors.SettingsError as error:
+        print(error, flush=True)
+    os._exit(0)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are forked")
+@pytest.mark.parametrize(("use", "answer"), [("imported", "20"), ("used", "forked after polars was used")])
+def test_parquet_after_a_fork_is_read_or_refused(tmp_path: Path, use: str, answer: str) -> None:
+    polars = pytest.importorskip("polars")
+    polars.DataFrame({"text": ["alpha beta"] * 20, "labels": [["x", "y"]] * 20}).write_parquet(tmp_path / "d.parquet")
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED, str(tmp_path / "d.parquet"), use]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ended.returncode == 0, ended.stderr
+    assert answer in ended.stdout
