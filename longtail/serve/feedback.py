@@ -67,6 +67,17 @@ class Receipt:
         return len(self.ids) - self.accepted
 
 
+def _checked(correction: Any) -> dict[str, Any]:
+    """Return a stored correction if it is a record with lists of labels."""
+    if not isinstance(correction, dict) or not isinstance(correction.get("text", ""), str):
+        raise ValueError("a correction is not a record with a text")
+    for key in ("labels", "right", "wrong"):
+        names = correction.get(key, [])
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"{key} of a correction are not a list of names")
+    return correction
+
+
 class FeedbackLog:
     """A feedback log on disk; several threads and processes may use the same one.
 
@@ -126,11 +137,11 @@ class FeedbackLog:
                     "SELECT seq, id, time, source, correction FROM feedback WHERE seq > ? ORDER BY seq", (seq,)
                 )
                 for number, identifier, stamp, source, correction in found:
-                    yield Feedback(number, identifier, stamp, source, json.loads(correction))
+                    yield Feedback(number, identifier, stamp, source, _checked(json.loads(correction)))
             finally:
                 connection.close()
-        except sqlite3.Error as error:
-            raise DataError(f"is not a readable feedback log ({error})", path=self.path) from error
+        except (sqlite3.Error, ValueError, TypeError) as error:  # the last two: text or JSON that is damaged
+            raise self._unreadable(error) from error
 
     def last(self) -> int:
         """Return the number of the newest correction; 0 for an empty log."""
@@ -156,9 +167,15 @@ class FeedbackLog:
             row = connection.execute(query).fetchone()
         except sqlite3.OperationalError:  # a log that nothing has been written to
             return default
+        except (sqlite3.Error, ValueError) as error:
+            raise self._unreadable(error) from error
         finally:
             connection.close()
         return default if row is None or row[0] is None else row[0]
+
+    def _unreadable(self, error: Exception) -> DataError:
+        remedy = "Restore it from a copy, or move it away to begin a new one"
+        return DataError(f"is not a readable feedback log ({error})", path=self.path, remedy=remedy)
 
     def _opened(self) -> sqlite3.Connection:
         """Return a connection to the file that is at the path now; it may have been moved away since the last write."""

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 import longtail
 from longtail.cli.app import app
-from longtail.errors import ModelError
+from longtail.errors import DataError, ModelError
 from longtail.serve import learning
 from longtail.serve.feedback import FeedbackLog
 from longtail.serve.learning import learn_from_log
@@ -221,3 +221,34 @@ def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
     assert "6 were there already" in " ".join(shown.stdout.split())
     assert longtail.load(served).n_points_ == 78
     assert next(FeedbackLog(default_feedback_path(tree)).after()).source == "file"
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        "'{\"text\": '",
+        "'5'",
+        "CAST(X'7b22ff' AS TEXT)",
+        "X'ff'",
+        "5",
+        "'{\"labels\": 5}'",
+        "'{\"right\": [5]}'",
+        "'{\"text\": 5}'",
+    ],
+)
+def test_a_damaged_correction_is_one_clear_error(tmp_path: Path, damaged: str) -> None:
+    log = FeedbackLog(tmp_path / "feedback.sqlite")
+    log.append("m", "test", [[{"text": "a", "labels": ["x"]}]])
+    log.close()
+    with sqlite3.connect(log.path) as connection:
+        connection.execute(f"UPDATE feedback SET correction = {damaged}")
+    connection.close()
+    with pytest.raises(DataError, match="not a readable feedback log"):
+        list(log.after(0))
+
+
+def test_a_log_that_is_not_a_log_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "feedback.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 5000)
+    for use in (FeedbackLog.last, FeedbackLog.identity, FeedbackLog.__len__):
+        with pytest.raises(DataError, match="not a readable feedback log"):
+            use(FeedbackLog(tmp_path / "feedback.sqlite"))
