@@ -25,6 +25,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "calibration": [[]],
     "service": [[]],
     "texts": [[]],
+    "stream": [[]],
     "analyzers": [[]],
     "scale": [[]],
     "papers": [[]],

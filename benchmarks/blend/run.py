@@ -35,7 +35,7 @@ def variants(n_labels: int, text: bool) -> dict[str, Variant]:
         "trees": "bonsai" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
         "knn": "knn",
         **({"textmatch": "textmatch"} if text else {}),
-        "network": "decaf" if text else "glas",
+        "network": "decaf(n_candidates=1024)" if text else "glas",
     }
     named = {"blend": Variant("blend")}
     for left_out in members:
@@ -43,7 +43,7 @@ def variants(n_labels: int, text: bool) -> dict[str, Variant]:
         named[f"without {left_out}"] = Variant(f"blend([{', '.join(rest)}])")
     if text:
         named["no-text"] = Variant("blend", text=False)
-        small = [*list(members.values())[:-1], "decaf(dtype='int8')"]
+        small = [*list(members.values())[:-1], "decaf(n_candidates=1024, dtype='int8')"]
         named["int8"] = Variant(f"blend([{', '.join(small)}])")
     return named
 
