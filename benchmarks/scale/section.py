@@ -22,7 +22,8 @@ better of the runs on either side, in turn. CPU seconds are those of all process
 _LARGE = """\
 From data to predictions of the loaded model, in one process (`benchmarks.scale.large`). Synthetic data is named by its
 points × features × labels. The peak is that of the whole process, predictions included; a limit is that of
-`--memory`."""
+`--memory`. Some rows were measured beside other work on the same core: CPU seconds and memory hardly depend on it,
+seconds and the time of one point do."""
 _LARGE_HEAD = ["model", "data", "limit", "s", "CPU s", "peak GB", "model MB", "ms per point, median", "P@5"]
 _CLUSTER_HEAD = ["model", "points", "local s", "Ray s", "local CPU s", "Ray CPU s", "ratio of CPU s", "same model"]
 
