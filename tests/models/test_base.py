@@ -141,7 +141,7 @@ def test_another_number_of_features_is_said_once() -> None:
     with pytest.raises(DataError) as error:
         Centroid().fit(X, Y).predict(X[:, :-1])
     message = "X has 59 features, but Centroid is expecting 60 features as input. "
-    assert str(error.value) == message + "Use the vectoriser (or feature order) of the training data"
+    assert str(error.value) == message + "Use the vectoriser (or feature order) of the training data."
 
 
 class Narrow(Centroid):
