@@ -19,7 +19,7 @@ from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
 _POINTER_TYPES = "i4 i8"
-_PIECE = 1 << 19  # bytes of nodes that are compared together: few enough to stay in the cache
+_NODE_BYTES = 1 << 19  # of nodes that are compared together: few enough to stay in the cache
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
@@ -194,7 +194,7 @@ def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bo
     if not check.are_label_trees(trees, sizes["L"], limits):
         return False
     ptr, nodes = frozen(arrays["ptr"]), frozen(arrays["nodes"])
-    n_pieces = 1 + nodes.nbytes // (len(ptr) * _PIECE)
+    n_pieces = 1 + nodes.nbytes // (len(ptr) * _NODE_BYTES)
     at = [2 * (sizes["D"] * piece // n_pieces) for piece in range(n_pieces + 1)]  # a feature has two rows
     for starts, (first_label, n_nodes) in zip(ptr, limits, strict=True):
         for first, last in pairwise(at):
