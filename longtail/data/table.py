@@ -291,7 +291,7 @@ def _check_alive(use_polars: Callable[[], Any], path: Path) -> None:
     """
 
     def attempt() -> None:
-        with contextlib.suppress(Exception):  # an answer, too; the caller will meet it again
+        with contextlib.suppress(BaseException):  # a panic is an answer, too, and the caller will meet it again
             use_polars()
 
     thread = threading.Thread(target=attempt, daemon=True)
