@@ -39,9 +39,7 @@ from longtail.kernels.cpu_level import compiles_for_level, level_target
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
 _SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
-_BOUNDS_CHECKED = (
-    "bounds-checked"  # kernels compiled under NUMBA_BOUNDSCHECK=1, which must not be mistaken for the others
-)
+_BOUNDS_CHECKED = "bounds-checked"  # folder of kernels compiled under NUMBA_BOUNDSCHECK=1, apart from the others
 _KERNEL_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
 _LONG = 1.0  # seconds of compilation after which a remark says what is going on
 

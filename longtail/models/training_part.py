@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.data.split import hold_out_points
+from longtail.data.split import as_new_points, hold_out_points
 from longtail.sparse import Pair, labelled_rows, take_labels
 
 
@@ -24,7 +24,7 @@ class TrainingPart:
     rest : array, optional
         Points that are held out now and learnt from in the end; None where the held-out points are not among X.
     held : tuple of csr_array, optional
-        Held-out points and their labels.
+        Held-out points, without the words that they alone have, and their labels.
     negatives : csr_array, (len(rows), L), optional
         Labels that another member of a blend suggests for the training points: hard negatives.
     listed_elsewhere : bool
@@ -70,7 +70,7 @@ class TrainingPart:
         rows, rest = hold_out_points(Y, share, seed, labelled_only=True, at_most=most)
         if not len(rest):
             return cls(X, Y, Z, rows, None, validation)
-        return cls(X, Y, Z, rows, rest, (X[rest], Y[rest]))
+        return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest), Y[rest]))
 
     def all_rows(self) -> np.ndarray:
         """Return the points that are learnt from now or in the end."""
