@@ -36,8 +36,6 @@ GROUPS = ("head", "middle", "tail")
 _CACHED_LABELS = 100_000  # descriptions of labels kept as dicts: about 30 MB
 _WARM_BATCH = 130  # texts: enough for the kernels to take the way of a large batch
 _ATTEMPTS = 3
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # numbers of glibc's options
-_MOST_FREE = 1 << 20  # bytes
 
 
 @dataclass(eq=False)
@@ -205,18 +203,6 @@ def return_free_memory() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
-def limit_free_memory() -> None:
-    """Let the C library return large pieces of memory as soon as they are freed, where it can.
-
-    Once an array of some megabytes has been freed, glibc keeps as much memory for later ones. Between two replacements
-    of a model of 107 MB a service held 13 MB so, and 4 MB with these limits.
-    """
-    with contextlib.suppress(OSError, AttributeError, TypeError):
-        library = ctypes.CDLL(None)
-        for option in (_TRIM_THRESHOLD, _MMAP_THRESHOLD):
-            library.mallopt(option, _MOST_FREE)
-
-
 class ModelLibrary:
     """The models of one process, by name; a thread of its own keeps them as new as their folders.
 
@@ -249,7 +235,6 @@ class ModelLibrary:
 
     def start(self) -> None:
         """Begin to load the models, and to watch their folders from then on."""
-        limit_free_memory()
         self._thread.start()
 
     def stop(self) -> None:
