@@ -20,7 +20,7 @@ from longtail.combine.label_profile import LabelProfile
 from longtail.kernels import combine as kernels
 from longtail.kernels.combine import Known, Lists, Pairs, TopLabels, Weights
 from longtail.kernels.encode import SparseRows
-from longtail.kernels.pool import spread
+from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.params import SHARE, OneOf
 from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, label_counts
 from longtail.store.facts import check_facts
@@ -91,7 +91,11 @@ class CandidatePredictor:
         points = points.frozen()
         pairs, _ = self._pairs(points, lists, 0 if lists else max(k, WIDTH), n_jobs)
         known, weights = self._packed
-        spread(lambda block: kernels.rank(points, pairs, known, weights, *block, best), len(pairs.labels), n_jobs)
+
+        def work(block: tuple[int, int]) -> None:
+            kernels.rank(points, pairs, known, weights, *block, best)
+
+        spread(work, len(pairs.labels), n_jobs, FEW_SLOW_ROWS)
 
     @cached_property
     def _packed(self) -> tuple[Known, Weights]:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, vstack
 
 from longtail.kernels import sparse_knn as kernels
-from longtail.kernels.pool import spread
+from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
 from longtail.sparse import frozen, resized
 from longtail.store.invariants import Rules, cosines, indices, pointers
@@ -122,7 +122,11 @@ class SparseKNN:
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
         settings = VoteSettings(n_neighbors, TERMS, BUDGET, self._most, shared)
-        spread(lambda block: kernels.vote(points, self._index, settings, self._buffers(), *block, out), n, n_jobs)
+
+        def work(block: tuple[int, int]) -> None:
+            kernels.vote(points, self._index, settings, self._buffers(), *block, out)
+
+        spread(work, n, n_jobs, FEW_SLOW_ROWS)
         return out
 
     def nearest(self, indices: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:

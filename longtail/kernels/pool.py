@@ -34,6 +34,7 @@ _QUOTAS = (
     ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
 )
 _FEW_ROWS = 64  # rows that one thread is done with before others have begun
+FEW_SLOW_ROWS = 16  # the same for kernels that take some 50 µs per row
 _executor: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
 _most_cores: int | None = None
@@ -136,17 +137,17 @@ def blocks(n: int, n_jobs: int | None, smallest: int = 32) -> list[tuple[int, in
     return [(start, min(n, start + size)) for start in range(0, n, size)]
 
 
-def spread(work: Callable[..., None], n: int, n_jobs: int | None) -> None:
-    """Run a kernel over blocks of rows; a few rows on the calling thread."""
-    if n < _FEW_ROWS:
+def spread(work: Callable[..., None], n: int, n_jobs: int | None, few: int = _FEW_ROWS) -> None:
+    """Run a kernel over blocks of rows; fewer than `few` rows on the calling thread."""
+    if n < few or (n < _FEW_ROWS and cores(n_jobs) == 1):
         work((0, n))
     else:
-        run(work, blocks(n, n_jobs), n_jobs)
+        run(work, blocks(n, n_jobs, min(32, -(-n // 2))), n_jobs)
 
 
-def threads_for(n: int, n_jobs: int | None) -> int | None:
+def threads_for(n: int, n_jobs: int | None, few: int = _FEW_ROWS) -> int | None:
     """Return `n_jobs`, or 1 where there are so few rows that threads do not pay."""
-    return 1 if n < _FEW_ROWS else n_jobs
+    return 1 if n < few else n_jobs
 
 
 class _Job:

@@ -177,7 +177,7 @@ class Forest(FlatArrays):
         def work(block: tuple[int, int]) -> None:
             self.search(rows, block, n_labels, options, beam.Results(*(part[slice(*block)] for part in results)))
 
-        pool.spread(work, len(results.counts), n_jobs)
+        pool.spread(work, len(results.counts), n_jobs, pool.FEW_SLOW_ROWS)
         return results
 
     def predict(self, X: csr_array, n_labels: int, options: beam.Options, n_jobs: int | None) -> csr_array:

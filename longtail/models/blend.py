@@ -30,7 +30,7 @@ from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
 from longtail.combine.selection import DEPTH, compared, measures
 from longtail.errors import ModelError, SettingsError
 from longtail.kernels.encode import SparseRows
-from longtail.kernels.pool import threads_for
+from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.training_part import TrainingPart
@@ -439,11 +439,11 @@ class Blend(Ranker):
         return scorer
 
     def _listing(self, X: csr_array, k: int) -> list[CandidateList]:
-        jobs = threads_for(X.shape[0], self.n_jobs)
+        jobs = threads_for(X.shape[0], self.n_jobs, FEW_SLOW_ROWS)
         return [member._candidates(SparseRows.of(X), k, jobs) for member in self._listers()]
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs))
+        return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs, FEW_SLOW_ROWS))
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         point = SparseRows.single(indices, values)
