@@ -14,7 +14,7 @@ data sets, so a few trees are grown for each of three values, and held-out point
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -98,9 +98,18 @@ class FastXML(Ranker):
 
     def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
         self.factor_ = _to_mean_length_1(X) if self.normalize else 1.0
-        given = None if self.cost is None else float(self.cost)
+        given = getattr(self, "_settled", None) if self.cost is None else float(self.cost)
         self.cost_ = given or self._steps.value("cost", lambda: self._choose_cost(X, Y, validation))
         self.forest_ = self._grow(X, Y, self.cost_, int(self.n_trees), self._steps)
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy with the cost that is best for this data."""
+        copy = self.unfitted()
+        if self.cost is None and "_settled" not in copy.__dict__:
+            trial = self.unfitted()
+            trial.factor_ = _to_mean_length_1(X) if self.normalize else 1.0
+            copy._settled = self._steps.value("cost", lambda: trial._choose_cost(X, Y, None))
+        return copy
 
     _less_memory: ClassVar[str] = (
         "Lower n_jobs (each thread holds the points twice) or n_trees, or use fewer points or features."

@@ -142,3 +142,13 @@ def test_few_trees_on_real_data_come_near_the_papers(shared_data) -> None:  # ty
     assert plain["P@1"] > 57.5
     assert plain["P@5"] > 25.0
     assert tail["PSP@1"] > plain["PSP@1"] + 2
+
+
+@pytest.mark.parametrize("kind", [FastXML, PfastreXML])
+def test_copies_share_a_settled_cost(kind: type[FastXML], monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    alone, tuned = kind(n_trees=2).fit(X, Y), kind(n_trees=2).tuned(X, Y)
+    assert tuned.cost is None  # parameters stay as they were given
+    monkeypatch.setattr(kind, "_choose_cost", lambda *_: pytest.fail("the cost is settled"))
+    assert tuned.tuned(X[:50], Y[:50]).unfitted().fit(X[:50], Y[:50]).cost_ == alone.cost_
+    np.testing.assert_array_equal(tuned.fit(X, Y).predict(X).data, alone.predict(X).data)

@@ -13,7 +13,7 @@ points, which then join the neighbours. ``preset="paper"`` is the published reci
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -25,7 +25,7 @@ from longtail.index import make_index
 from longtail.kernels.encode import SparseRows, valid
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.dxml.embedding import embed_points
-from longtail.models.dxml.knn_vote import FACTS, VotingPoints
+from longtail.models.dxml.knn_vote import FACTS, Vote, VotingPoints
 from longtail.models.dxml.presets import (
     DXML_ADVANCED,
     DXML_PRESETS,
@@ -184,6 +184,7 @@ class DXML(EpochRanker):
         from longtail.neural.held_out import divide_points, labelled, trains_again
 
         settings = self._run_settings(Y.shape[1])
+        vars(settings).update(getattr(self, "_settled", {}))
         loop = self._loop_for(settings, X.shape[0])
         identity = self._identity(X, Y, *(validation or ()))
         weighs = looks_binary(X) if settings.idf is None else settings.idf
@@ -212,6 +213,19 @@ class DXML(EpochRanker):
             else:
                 self.neighbours_.add(self._embed(held[0]), held[1], self._weighed(held[0]))
         self._remove_checkpoint()
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy with the vote that is best for this data; scores of other votes do not compare."""
+        copy, settings = self.unfitted(), self.settings()
+        chooses = any(getattr(settings, field.name) is None for field in fields(Vote))
+        if chooses and self.validation_fraction and "_settled" not in copy.__dict__:
+            copy._settled = self._steps.value("vote", lambda: self._trial(X, Y))
+        return copy
+
+    def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
+        """Return the vote that one training chooses."""
+        trial = self.unfitted().set_params(refit=False, checkpoint=None).fit(X, Y)
+        return asdict(trial.neighbours_.vote)
 
     _less_memory: ClassVar[str] = (
         "Lower hidden (in advanced) or n_networks, or use fewer features (max_features, min_df)."

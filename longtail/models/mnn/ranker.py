@@ -15,7 +15,7 @@ are drawn is chosen on held-out points too.
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -163,7 +163,9 @@ class MNN(EpochRanker):
         from longtail.models.mnn.training import vote_history
         from longtail.neural.held_out import training_parts, trains_again
 
-        settings = self.settings()
+        settings, settled = self.settings(), getattr(self, "_settled", None)
+        if settled is not None:
+            settings.n_negatives = settled["n_negatives"]
         loop = self._loop(settings, settings.batch_size, settings.learning_rate)
         identity = self._identity(X, Y, *(validation or ()))
         rows, self.label_ids_, Y, held = training_parts(X, Y, validation, self.validation_fraction, self._seed)
@@ -171,7 +173,8 @@ class MNN(EpochRanker):
         learner = self._best_of_negatives(settings, X, rows, Y[rows], held, loop, identity)
         slope, offset = calibrate(learner.search, *(held or learner.sample()))
         self._keep(learner, slope, offset)
-        self.scorer_.scoring = scoring = self._choose(settings, held)
+        scoring = self._choose(settings, held) if settled is None else Scoring(**settled["scoring"])
+        self.scorer_.scoring = scoring
         if scoring.how != "cosine":  # the history is that of what ranks labels
             self.history_ = [vote_history(entry) for entry in self.history_]
         if validation is None and held is not None and trains_again(settings.refit, len(rows)):
@@ -184,6 +187,24 @@ class MNN(EpochRanker):
         if scoring.how == "cosine":
             self.scorer_.points = self.scorer_.votes = None
         self._remove_checkpoint()
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy with the number of negatives and the scoring that are best for this data.
+
+        Scores of copies that rank labels in ways of their own do not compare: a cosine, a vote and a mean of both have
+        different scales. Where these were mixed to calibrate MNN, its expected calibration error at 1 on other training
+        points of Tate titles was 4.3 points.
+        """
+        copy, settings = self.unfitted(), self.settings()
+        chooses = settings.n_negatives is None or settings.scoring != "cosine"
+        if chooses and self.validation_fraction and "_settled" not in copy.__dict__:
+            copy._settled = self._steps.value("choices", lambda: self._trial(X, Y))
+        return copy
+
+    def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
+        """Return what one training chooses."""
+        trial = self.unfitted().set_params(refit=False, checkpoint=None).fit(X, Y)
+        return {"n_negatives": trial.n_negatives_, "scoring": asdict(trial.scorer_.scoring)}
 
     def _best_of_negatives(
         self,

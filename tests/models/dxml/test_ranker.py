@@ -337,3 +337,14 @@ def test_widths_chosen_by_the_number_of_points_stay_when_it_learns_on(monkeypatc
     monkeypatch.undo()
     model = make(epochs=1, n_walks=2).fit(X[100:], Y[100:])
     assert (len(model.networks_), model.networks_[0]["W1"].shape[1]) == (6, 512)
+
+
+def test_copies_share_a_settled_vote(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    model = make(**SMALL, refit=False)
+    alone, tuned = model.unfitted().fit(X, Y), model.tuned(X, Y)
+    monkeypatch.setattr(DXML, "_trial", lambda *_: pytest.fail("the vote is settled"))
+    copy = tuned.tuned(X[:150], Y[:150]).unfitted().fit(X[:150], Y[:150])
+    assert copy.neighbours_.vote == alone.neighbours_.vote
+    assert copy.n_neighbors is None  # parameters stay as they were given
+    np.testing.assert_array_equal(tuned.unfitted().fit(X, Y).predict(X).data, alone.predict(X).data)

@@ -232,3 +232,22 @@ def test_real_data_reaches_its_known_accuracy(shared_data: Callable[[str], Path]
     measured = evaluate(data.test.Y, scores, train_Y=data.Y)
     assert measured["P@1"] > 60.0
     assert measured["P@5"] > 26.0
+
+
+def test_copies_share_a_settled_scoring(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    model = make(n_negatives=None, scoring="auto", epochs=3)
+    alone, tuned = model.unfitted().fit(X, Y), model.tuned(X, Y)
+    monkeypatch.setattr(MNN, "_choose", lambda *_: pytest.fail("the scoring is settled"))
+    monkeypatch.setattr(MNN, "_trial", lambda *_: pytest.fail("all is settled"))
+    copy = tuned.tuned(X[:150], Y[:150]).unfitted().fit(X[:150], Y[:150])
+    assert copy.scorer_.scoring == alone.scorer_.scoring
+    assert copy.n_negatives_ == alone.n_negatives_
+    assert copy.scoring == "auto"  # parameters stay as they were given
+    np.testing.assert_array_equal(tuned.unfitted().fit(X, Y).predict(X).data, alone.predict(X).data)
+
+
+def test_without_held_out_points_nothing_is_settled() -> None:
+    X, Y, _ = toy()
+    assert "_settled" not in vars(make(n_negatives=None, validation_fraction=0.0).tuned(X, Y))
+    assert "_settled" not in vars(make(n_negatives=1, scoring="cosine").tuned(X, Y))
