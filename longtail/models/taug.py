@@ -306,8 +306,9 @@ class TAug(Wrapper, PresetRanker):
         )
         fresh = Combiner.untrained(predictor.layout(3 if settings.whole else 2))
         self.predictor_ = replace(predictor, combiner=combiner or fresh)
-        weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
-        self.weights_ = (weights / weights.max()).astype(np.float32)
+        counts = np.append(label_counts(Y), 0)  # relative to a label without points, whether there is one or not
+        weights = inverse_propensity(counts=counts, n_points=Y.shape[0], A=self.propensity_a, B=self.propensity_b)
+        self.weights_ = (weights[:-1] / weights[-1]).astype(np.float32)
 
     # Prediction --------------------------------------------------------------------------------------------------
 
@@ -345,7 +346,12 @@ class TAug(Wrapper, PresetRanker):
         return self._tilted(scores, self.tilt_, k)
 
     def _tilted(self, scores: csr_array, tilt: float, k: int) -> csr_array:
-        """Return the k best by score times inverse propensity to the power `tilt`, relative to the largest of these."""
+        """Return the k best by score times relative inverse propensity to the power `tilt`.
+
+        Inverse propensities are relative to that of a label without points. Relative to the largest of the data, scores
+        would be higher for a fit to all points, where each label has some, than for fits to parts of them, which
+        calibration learns from.
+        """
         raised = np.maximum(scores.data * self.weights_[scores.indices] ** np.float32(tilt), LEAST_SCORE)
         indptr, labels, best = csr_top_k_serial(scores.indptr, scores.indices, raised, k)
         return csr_array((best, labels, indptr), shape=scores.shape)

@@ -193,3 +193,13 @@ def test_the_tilt_is_a_choice_that_copies_share() -> None:
     assert tuned.tilt == alone.tilt_ != model.unfitted().fit(*part).tilt_
     assert tuned.unfitted().fit(*part).tilt_ == alone.tilt_
     np.testing.assert_array_equal(tuned.fit(data.X, data.Y).predict(data.X).data, alone.predict(data.X).data)
+
+
+def test_scores_do_not_depend_on_labels_without_points() -> None:
+    """Copies that calibration learns from lack the labels of held-out points alone; the final fit lacks none."""
+    data = synthetic.make(400, 200, 40)
+    model = TAug(Parabel(n_trees=1, cost=1.0), preset="paper", tilt=0.5, tau=0.2)
+    wide = csr_array((data.Y.data, data.Y.indices, data.Y.indptr), shape=(data.Y.shape[0], data.Y.shape[1] + 1))
+    alone, beside = (model.unfitted().fit(data.X, Y) for Y in (data.Y, wide))
+    assert alone.weights_.max() < beside.weights_.max() == 1
+    np.testing.assert_array_equal(alone.weights_, beside.weights_[:-1])
