@@ -115,10 +115,8 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
         ids.append(label)
         names.append(entry.name or label)
         texts.append(entry.text or entry.name or label)
-    logger.info(
-        "%s describes %s of %s labels, and %s that no point has.",
-        source, f"{len(found):,}", f"{n_before:,}", f"{len(ids) - n_before:,}",
-    )  # fmt: skip
+    more = f", and {len(ids) - n_before:,} that no point has" if len(ids) > n_before else ""
+    logger.info("%s describes %s of %s labels%s.", source, f"{len(found):,}", f"{n_before:,}", more)
     names = _distinct(names, ids)
     data.label_ids, data.label_names = ids, names
     data.label_texts = [name if text is None else text for name, text in zip(names, texts, strict=True)]

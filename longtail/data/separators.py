@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-SEPARATORS = ("|", ";", ",")  # in the order of preference
+SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
 ENOUGH = 0.1  # share of the most frequent separator's rows at which a preferred one is chosen instead
 ABOUT_ONE = 1.05  # labels per row up to which the choice is doubtful
+_EXAMPLES_WIDTH = 150  # characters of examples, the first of which is always shown
 FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
 
 _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
@@ -31,9 +32,9 @@ def choose_separator(cells: Sequence[object]) -> str | None:
     """Choose the separator of a column; cells that are not strings are ignored.
 
     Lists written as text and cells of nothing but URIs (separated by spaces) are recognised first. Otherwise the
-    separator is the first of ``|``, ``;`` and ``,`` that occurs in at least a tenth as many rows as the most frequent
-    of them: ``hat, cap;shoe`` is cut at the semicolon, but a few semicolons among thousands of commas are parts of
-    labels.
+    separator is the first of ``|``, ``;`` and ``,``, or of their East Asian forms, that occurs in at least a tenth as
+    many rows as the most frequent of them: ``hat, cap;shoe`` is cut at the semicolon, but a few semicolons among
+    thousands of commas are parts of labels.
 
     Returns
     -------
@@ -106,13 +107,20 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
         return
     mean = counts.n_labels / counts.n_rows
     how = {None: "not cut, since no separator occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
-    examples = ", ".join(map(str, counts.examples))
+    examples = ", ".join(_shown(counts.examples))
     details = f"{source}: labels are {how}; {mean:.2f} labels per row, for example {examples}"
     if mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
         remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
         logger.warning("%s. %s.", details, remedy)
     else:
         logger.info("%s.", details)
+
+
+def _shown(examples: list[list[str]]) -> list[str]:
+    """Return examples as text: the first, and further ones while they fit into a line."""
+    shown = [str(example) for example in examples]
+    fits = np.cumsum([len(example) for example in shown]) <= _EXAMPLES_WIDTH
+    return [example for at, example in enumerate(shown) if at == 0 or fits[at]]
 
 
 def is_missing(value: Any) -> bool:

@@ -29,6 +29,7 @@ from longtail.data.separators import (
     cut_cell,
     holds_uris,
     is_missing,
+    logger,
     report_separator,
 )
 from longtail.errors import DataError, SettingsError
@@ -413,6 +414,8 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     texts = texts or [plain[name] for name in ("title", "content") if name in plain]
     texts = texts or [plain[name] for name in TEXT_NAMES if name in plain][:1]
     labels = wanted.labels or next((plain[name] for name in LABELS_NAMES if name in plain), None)
+    if wanted.require_labels:
+        texts, labels = _by_position(table, present, texts, labels)
     listed = ", ".join(map(repr, present))
     missing = [name for name in (*texts, *([labels] if labels else ())) if name not in present]
     if missing:
@@ -428,6 +431,22 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
             )
     ids = (plain[name] for name in ID_NAMES if name in plain)
     return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
+
+
+def _by_position(
+    table: _Table, present: list[str], texts: list[str], labels: str | None
+) -> tuple[list[str], str | None]:
+    """Complete the choice in a table of two columns beside identifiers: first the text, then the labels."""
+    pair = [name for name in present if name.strip().lower() not in ID_NAMES]
+    fits = len(pair) == 2 and texts in ([], pair[:1]) and labels in (None, pair[1])
+    if not fits or (texts and labels):
+        return texts, labels
+    logger.info(
+        "%s: the text is taken from column %r, the labels from column %r. Name others with "
+        "text= (--text-column on the command line) and labels= (--labels-column on the command line).",
+        table.name, *pair,
+    )  # fmt: skip
+    return pair[:1], pair[1]
 
 
 def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:

@@ -165,7 +165,7 @@ def test_verbs_that_read_data_take_the_same_options(run, table):
 
 
 def test_errors_name_options_of_the_command_line(run, here):
-    (here / "x.csv").write_text("words,things\na,b\n")
+    (here / "x.csv").write_text("words,things,more\na,b,c\n")
     message = run("train", "x.csv", "--out", "m", code=2).stderr
     assert "Name it with --text-column;" in message
     assert "text=" not in message

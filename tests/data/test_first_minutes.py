@@ -157,3 +157,35 @@ def test_labels_that_the_file_does_not_have_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="longtail.data"):
         read(tmp_path / "d.csv", label_texts={"moss": "plants", "mail": "letters"}, vectorizer=None)
     assert "label_texts describes 1 of 2 labels, and 1 that no point has." in caplog.text
+
+
+TWO_COLUMNS = {
+    "german.csv": "Titel;Schlagwörter\nrote Äpfel;Obst,rot\ngrüne Birnen;Obst,grün\n",
+    "japanese.csv": "本文,タグ\n味噌汁を作る。,料理、旅行\n京都へ行く。,旅行、料理\n",
+    "numbered.csv": "id,Titel,Schlagwörter\n7,rote Äpfel,Obst|rot\n8,grüne Birnen,Obst|grün\n",
+    "half.csv": "title,Sachgebiete\nrote Äpfel,Obst|rot\ngrüne Birnen,Obst|grün\n",
+}
+
+
+@pytest.mark.parametrize(("name", "content"), TWO_COLUMNS.items())
+def test_two_columns_are_text_and_labels_whatever_their_names(tmp_path, caplog, name, content):
+    (tmp_path / name).write_text(content)
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        data = read(tmp_path / name, vectorizer=None)
+    assert data.Y.sum() == 4
+    assert data.texts[0] == ("味噌汁を作る。" if name == "japanese.csv" else "rote Äpfel")
+    assert f"{name}: the text is taken from column" in caplog.text
+    assert "--labels-column" in caplog.text
+
+
+def test_two_columns_in_the_other_order_are_not_guessed(tmp_path):
+    (tmp_path / "x.csv").write_text("author,title\nEmma,On mosses\n")
+    with pytest.raises(DataError, match="no column has a usual name of the labels column"):
+        read(tmp_path / "x.csv", vectorizer=None)
+
+
+def test_a_file_that_describes_all_labels_and_no_others(short_texts, tmp_path, caplog):
+    (tmp_path / "voc.tsv").write_text(VOCABULARIES["voc.tsv"])
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(short_texts, vectorizer=None, label_texts=tmp_path / "voc.tsv")
+    assert "voc.tsv describes 3 of 3 labels." in caplog.text

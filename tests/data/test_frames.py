@@ -94,7 +94,7 @@ def test_lazy_frames_of_polars():
     ("columns", "options", "message"),
     [
         ({"text": ["a"]}, {}, "no column has a usual name of the labels column.*labels=.*'text'"),
-        ({"words": ["a"], "labels": ["b"]}, {}, "no column has a usual name of the text column.*text="),
+        ({"words": ["a"], "more": ["a"], "labels": ["b"]}, {}, "no column has a usual name of the text column.*text="),
         ({"text": ["a"], "labels": ["b"]}, {"text": "body"}, "there is no column 'body'.*'text', 'labels'"),
         ({"text": ["a", 5], "labels": ["b", "c"]}, {}, "row 1: column 'text' does not hold text, but int"),
         ({"text": ["a"], "labels": [{"b": 1}]}, {}, "row 0: the labels are not a list of names"),

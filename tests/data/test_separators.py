@@ -114,3 +114,19 @@ def test_the_test_part_is_cut_like_the_training_part(tmp_path):
 def test_lists_written_as_text_have_no_separator(tmp_path):
     data = read(write_csv(tmp_path / "d.csv", ["['a', 'b']", '["b"]']), vectorizer=None)
     assert (data.label_names, data.labels_separator) == (["a", "b"], None)
+
+
+@pytest.mark.parametrize("separator", "、；，｜")
+def test_separators_of_east_asian_scripts(separator):
+    cells = [f"料理{separator}旅行", "音楽", f"旅行{separator}音楽"]
+    assert choose_separator(cells) == separator
+    assert cut_cell(cells[0], separator) == ["料理", "旅行"]
+
+
+def test_long_examples_are_left_out(tmp_path, caplog):
+    uris = [f"http://vocabulary.example.org/subjects/number/{i}" for i in range(20)]
+    cells = [" ".join(uris[i : i + 2]) for i in range(0, 18, 2)]
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(write_csv(tmp_path / "uris.csv", cells), vectorizer=None)
+    assert uris[0] in caplog.text
+    assert uris[2] not in caplog.text
