@@ -178,3 +178,12 @@ def test_long_texts_are_cut_and_quick(blend: Tagger) -> None:
         blend.explain(text)
         best = min(best, time.perf_counter() - start)
     assert best < 1.0
+
+
+def test_an_explanation_is_printed_in_a_few_lines(dismec: Tagger) -> None:
+    found = dismec.explain("a red apple", k=2)
+    lines = str(found).splitlines()
+    assert lines[0] == "a red apple  (effect of words: log odds)"
+    assert [line.split()[0] for line in lines[1:]] == [one.label.split()[0] for one in found]
+    strongest = found[0].words[0]
+    assert f"{found[0].score:.3f}  {strongest.word} {strongest.effect:+.3f}" in lines[1]

@@ -9,6 +9,10 @@ from typing import Any
 EXACT, OCCLUSION = "exact", "occlusion"
 
 
+_WORDS_PRINTED = 6
+_TEXT_PRINTED = 60  # characters of the text
+
+
 @dataclass(frozen=True)
 class ExplainedWord:
     """The effect of one word on the score of a label.
@@ -100,6 +104,12 @@ class LabelExplanation:
     without_members: float | None = None
     n_points: int | None = None
 
+    def __str__(self) -> str:
+        """Return the label, its score and the strongest words in one line."""
+        score = f"{self.score:.3f}" if self.listed else f"< {self.score:.3f}"
+        words = ", ".join(f"{word.word} {word.effect:+.3f}" for word in self.words[:_WORDS_PRINTED])
+        return f"{self.label}  {score}  {words or 'no word has an effect'}"
+
     @property
     def raised(self) -> list[ExplainedWord]:
         """Words that raise the score, the strongest first."""
@@ -145,6 +155,11 @@ class Explanation:
 
     def __getitem__(self, at: int) -> LabelExplanation:
         return self.labels[at]
+
+    def __str__(self) -> str:
+        """Return one line per label, with its score and its strongest words."""
+        unit = "log odds" if self.method == "exact" else "change of the score"
+        return "\n".join([f"{self.text[:_TEXT_PRINTED]}  (effect of words: {unit})", *(f"  {one}" for one in self)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
