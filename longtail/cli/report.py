@@ -201,7 +201,8 @@ def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: Repo
         norms = None
     histories = collect_histories(describe_folder(folder, verify=False))
     settings = training.get("model", repr(ranker))
-    return MeasuredModel(name, scores, row, norms, histories, f"{settings}. {getattr(ranker, 'why_', '')}".strip())
+    remark = ". ".join(filter(None, (settings, getattr(ranker, "why_", ""))))
+    return MeasuredModel(name, scores, row, norms, histories, remark)
 
 
 def resized_norms(norms: Any, n_labels: int) -> Any:

@@ -49,8 +49,12 @@ def _cell(key: str, value: float | None) -> str:
 
 
 def draw_learning_curves(histories: dict[str, History], title: str, path: Path) -> None:
-    """Draw P@1 on training and on held-out points by epoch, one panel per model that was trained in epochs."""
-    histories = {name: held for name, held in histories.items() if any(TRAIN_KEY in entry for entry in held)}
+    """Draw P@1 on training and on held-out points by epoch, one panel per model that was trained in epochs.
+
+    A model that measures one of the two only, as DECAF does, has one curve.
+    """
+    shown = {TRAIN_KEY, HELD_OUT_KEY}
+    histories = {name: held for name, held in histories.items() if any(shown & entry.keys() for entry in held)}
     if not histories:
         raise ModelError(f"{title} holds no training curves. Only models that train in epochs keep them, such as glas.")
     figure = new_figure(6.5, 3.6 * len(histories))

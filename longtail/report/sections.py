@@ -16,7 +16,7 @@ from longtail.report.bin_bars import bin_name
 from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
 from longtail.report.learning_curves import HELD_OUT_KEY, TRAIN_KEY, History, history_rows
 from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
-from longtail.report.trade_off import choose_view
+from longtail.report.trade_off import PlotWindow, choose_view
 from longtail.report.weight_norms import grouped_means
 
 _EXAMPLES_SHOWN, _EXTREMES_SHOWN, _CONFUSIONS_SHOWN, _TEXT_SHOWN = 20, 10, 15, 400
@@ -194,12 +194,12 @@ def _trade_off_section(data: ReportData) -> Section:
     blocks: list[Table | Chart] = []
     for k in (1, 5):
         rows = [model.row | {"model": model.name} for model in data.models]
-        _, outside = choose_view(rows, k)
+        view, outside = choose_view(rows, k)
         far = [row["model"] for row in outside]
         series = [
             Series(
                 row["model"] + (_far_away(row, k) if row["model"] in far else ""),
-                [] if row["model"] in far else [(point[f"P@{k}"], point[f"PSP@{k}"]) for point in row["tradeoff"]],
+                [] if row["model"] in far else _curve_in_view(row, k, view),
                 None if row["model"] in far else (row[f"P@{k}"], row[f"PSP@{k}"]),
             )
             for row in rows
@@ -218,6 +218,11 @@ def _trade_off_section(data: ReportData) -> Section:
         "by β, or by the model's own parameter tail, from 0 to 1. The higher and the further right a curve, the better."
     )
     return Section("Frequent against rare labels", text, blocks)
+
+
+def _curve_in_view(row: dict[str, Any], k: int, view: PlotWindow) -> list[tuple[float, float]]:
+    points = [(point[f"P@{k}"], point[f"PSP@{k}"]) for point in row["tradeoff"]]
+    return [point for point in points if view.contains(*point)]
 
 
 def _far_away(row: dict[str, Any], k: int) -> str:

@@ -13,7 +13,7 @@ from html import escape
 
 import numpy as np
 
-_CHART_WIDTH, _CHART_HEIGHT, _LEFT, _RIGHT, _BOTTOM, _LINE = 440, 300, 62, 20, 46, 18
+_CHART_WIDTH, _CHART_HEIGHT, _LEFT, _RIGHT, _BOTTOM, _LINE = 440, 300, 68, 20, 46, 18
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "4 2", "1 2")
 _MARKERS = 6
 N_STYLES = 6  # colours and hatchings that the style sheet defines

@@ -10,6 +10,7 @@ from longtail.report.figure import COLOURS, new_figure, percent_axis, plain_text
 ResultRow = dict[str, Any]
 _STRETCH = 2.5  # a model that would stretch the axes more than this is named in a corner instead
 _LEAST_SPAN = 4.0  # percentage points
+_ROOM = 15.0  # percentage points that are always shown: rivals are as far apart, baselines further
 _PADDING = 0.08
 
 
@@ -30,11 +31,15 @@ class PlotWindow(NamedTuple):
             max(self.high, other.high),
         )
 
+    def contains(self, across: float, up: float) -> bool:
+        """Return whether a point is in view."""
+        return self.left <= across <= self.right and self.low <= up <= self.high
+
     def stretches(self, other: PlotWindow) -> bool:
         """Return whether showing `other` as well would squeeze what this view shows."""
         both = self.joined(other)
-        wide = both.right - both.left > _STRETCH * max(self.right - self.left, _LEAST_SPAN)
-        return wide or both.high - both.low > _STRETCH * max(self.high - self.low, _LEAST_SPAN)
+        wide = both.right - both.left > max(_STRETCH * (self.right - self.left), _ROOM)
+        return wide or both.high - both.low > max(_STRETCH * (self.high - self.low), _ROOM)
 
 
 def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
@@ -84,15 +89,21 @@ def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
 
 
 def choose_view(results: list[ResultRow], k: int) -> tuple[PlotWindow, list[ResultRow]]:
-    """Choose the part of the plane to show, and the models that lie too far away to be shown without squeezing it."""
+    """Choose the part of the plane to show, and the models that lie too far away to be shown without squeezing it.
+
+    A model whose own ranking is near enough is shown, without the far end of its curve.
+    """
     boxes = [(_box(row, k), row) for row in results]
     view, _ = max(boxes, key=lambda pair: pair[1][f"P@{k}"] + pair[1][f"PSP@{k}"])
     outside: list[ResultRow] = []
     for box, row in sorted(boxes, key=lambda pair: _growth(view, pair[0])):
-        if view.stretches(box):
+        own = PlotWindow(row[f"P@{k}"], row[f"P@{k}"], row[f"PSP@{k}"], row[f"PSP@{k}"])
+        if not view.stretches(box):
+            view = view.joined(box)
+        elif view.stretches(own):
             outside.append(row)
         else:
-            view = view.joined(box)
+            view = view.joined(own)
     if view.right - view.left < _LEAST_SPAN:
         centre = (view.left + view.right) / 2
         view = view._replace(left=centre - _LEAST_SPAN / 2, right=centre + _LEAST_SPAN / 2)

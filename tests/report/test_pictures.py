@@ -43,6 +43,17 @@ def test_a_far_baseline_is_named_and_does_not_squeeze_the_rest() -> None:
     assert choose_view(rows[:1], 1)[1] == []
 
 
+def test_a_rival_some_points_below_a_short_curve_is_in_view() -> None:
+    points = [{"beta": 0.0, "P@1": 69.0, "PSP@1": 16.0}, {"beta": 1.0, "P@1": 66.0, "PSP@1": 19.0}]
+    rows = [{"model": "bonsai", "tradeoff": points} | points[0]]
+    rows.append({"model": "knn", "tradeoff": [points[0] | {"P@1": 61.0}], "P@1": 61.0, "PSP@1": 14.0})
+    view, outside = choose_view(rows, 1)
+    assert outside == []
+    assert view.left == 61
+    rows[1]["tradeoff"] = [*rows[1]["tradeoff"], {"beta": 1.0, "P@1": 30.0, "PSP@1": 14.0}]
+    assert choose_view(rows, 1) == (view, [])
+
+
 def test_one_point_alone_has_axes_around_it() -> None:
     single = {"model": "popular", "P@1": 40.0, "PSP@1": 7.0, "tradeoff": [{"beta": 0.0, "P@1": 40.0, "PSP@1": 7.0}]}
     view, _ = choose_view([single], 1)
@@ -127,6 +138,14 @@ def test_a_long_history_is_shown_in_part_with_its_best_epoch() -> None:
     assert rows[0][0] == "1"
     assert rows[-1][0] == "100"
     assert [found for found in rows if found[0].endswith("*")] == [["32 *", "0.0312", "81.0", "50.0", "31.0"]]
+
+
+def test_a_model_that_measures_held_out_points_alone_has_one_curve(tmp_path: Path) -> None:
+    history = [{"loss": 1.0, "validation_P@1": 50.0}, {"loss": 0.5, "validation_P@1": 60.0}]
+    draw_learning_curves({"decaf": history}, "m", tmp_path / "c.svg")
+    picture = (tmp_path / "c.svg").read_text()
+    assert "held-out points" in picture
+    assert "training points" not in picture
 
 
 def test_models_without_curves_say_so(tmp_path: Path) -> None:
