@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import emit, out
+from longtail.cli.console import emit, out, size
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import LongtailError, ModelError
 
@@ -98,7 +98,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     from rich.tree import Tree
 
     checked = ", all checksums and arrays are correct" if facts["verified"] else ""
-    out.print(_styled_line((facts["folder"], "bold"), f"  {facts['mb']:.1f} MB, longtail {facts['longtail']}{checked}"))
+    out.print(_styled_line((facts["folder"], "bold"), f"  {size(facts['mb'])}, longtail {facts['longtail']}{checked}"))
     tree = Tree(_styled_line((facts["kind"], "bold")))
     _grow(tree, facts)
     out.print(tree)
@@ -146,7 +146,7 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
         table = Table.grid(padding=(0, 2))
         for name, array in part["arrays"].items():
             shape = " × ".join(f"{n:,}" for n in array["shape"])
-            table.add_row(_styled_line(name), array["dtype"], shape, f"{array['mb']:.2f} MB")
+            table.add_row(_styled_line(name), array["dtype"], shape, size(array["mb"]))
         tree.add(table)
     for name, inner in part["parts"].items():
-        _grow(tree.add(_styled_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {inner['mb']:.1f} MB")), inner)
+        _grow(tree.add(_styled_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {size(inner['mb'])}")), inner)

@@ -88,5 +88,7 @@ def optimize_threshold(
         return
     out.print(thresholds_table(facts))
     tell(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
+    if not save and len(best.values) == 1:
+        tell(f"Try: longtail predict {folder} --threshold {best} -k {best.limit}, or keep it with --save")
     if save:
         tell(f"{written(folder)}. Try: longtail predict {folder} --threshold auto")

@@ -204,7 +204,8 @@ def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> 
             n_blank += int((scores.indptr[1:] == scores.indptr[:-1]).sum())
         yield block, wanted.decide(scores, tagger.label_counts_)
     if n_blank:
-        say(f"{n_blank:,} of {n_texts:,} texts have no word of the model's vocabulary; these get no label.")
+        which = "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts have"
+        say(f"{which} no word of the model's vocabulary, and no label.")
 
 
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:

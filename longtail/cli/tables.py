@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from longtail.cli.console import size
 from longtail.cli.measure import KS, METRIC_NAMES
 
 _MEANINGS = {
@@ -16,8 +17,8 @@ _MEANINGS = {
     "nDCG": "gain: higher ranks count more",
     "PSP": "precision, rare labels weigh more",
     "PSnDCG": "gain, rare labels weigh more",
-    "R": "recall: share of a point's labels that is found",
-    "C": "coverage: share of all labels found at least once",
+    "R": "recall: share of a point's labels found",
+    "C": "coverage: share of labels ever found",
     "B": "balance: best mean of P and PSP by re-ranking",
 }
 _COMPARED_COLUMNS = {  # key: heading, decimals, whether less is better
@@ -46,11 +47,11 @@ def metrics_table(result: dict[str, Any], title: str) -> Table:
     for metric in METRIC_NAMES:
         table.add_row(metric, *(f"{result[f'{metric}@{k}']:.2f}" for k in KS), _MEANINGS[metric])
     if result.get("ECE@1") is not None:
-        rare = "" if result["ECE-rare@1"] is None else f"; of rare labels {result['ECE-rare@1']:.2f}"
+        rare = "" if result["ECE-rare@1"] is None else f"; rare labels {result['ECE-rare@1']:.2f}"
         table.add_row("ECE", f"{result['ECE@1']:.2f}", *[""] * (len(KS) - 1), f"calibration error of scores{rare}")
     costs = []
     if result["predict_ms_per_point"] is not None:
-        costs = [f"{result['predict_ms_per_point']:.3f} ms per point", f"model {result['model_mb']:.1f} MB"]
+        costs = [f"{result['predict_ms_per_point']:.3f} ms per point", f"model {size(result['model_mb'])}"]
     if result["train_seconds"] is not None:
         costs.insert(0, f"trained in {result['train_seconds']:.1f} s")
     table.caption = ", ".join(costs)
@@ -102,12 +103,13 @@ def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
             continue
         cells = []
         for key, (_, decimals, _) in _COMPARED_COLUMNS.items():
-            cell = f"{row[key]:.{decimals}f}"
+            cell = f"{row[key]:.{decimals}f}".replace("100.0", "100")  # 80 columns have room for four characters
             cell = f"[bold green]{cell}[/]" if row[key] == best[key] else cell
             if key in row.get("deviation", {}):
                 cell += f"\n[dim]±{row['deviation'][key]:.{decimals}f}[/]"
             cells.append(cell)
-        table.add_row(escape(row["model"]), *cells)
+        seeds = f"\n[dim]{row['seeds']} seeds[/]" if "deviation" in row else ""
+        table.add_row(escape(row["model"]) + seeds, *cells)
     return table
 
 

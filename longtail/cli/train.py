@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.console import emit, out, say, size, tell, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -159,7 +159,7 @@ def train_model(
     compiled = f" (and {watch.compiling:.1f} s once, to compile kernels)" if watch.compiling > 0.05 else ""
     tell(
         f"Trained {model} on {read.name} in {watch.seconds:.1f} s{compiled}; "
-        f"{facts['model_mb']:.1f} MB, peak memory {facts['peak_memory_mb']:,.0f} MB"
+        f"{size(facts['model_mb'])}, peak memory {facts['peak_memory_mb']:,.0f} MB"
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
     tell(f"{written(out_folder)}. Try: longtail predict {out_folder} {use}")
@@ -212,6 +212,6 @@ def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> Non
     tell(
         f"Training {model} on {data.name} ({data.n_points:,} points, {data.n_features:,} features, "
         f"{data.n_labels:,} labels) needs about {facts['memory_mb']:,.0f} MB of memory and "
-        f"{facts['train_seconds']:,.1f} s; the model about {facts['model_mb']:,.1f} MB. "
+        f"{facts['train_seconds']:,.1f} s; the model about {size(expected.model_bytes / 1e6)}. "
         f"Time and size are extended from {expected.n_sample:,} points."
     )

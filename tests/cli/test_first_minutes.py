@@ -150,7 +150,7 @@ def test_a_text_without_a_known_word(run, table):
     run("train", table, "--model", "popular", "--out", "m")
     result = run("predict", "m", "--text", "zzz qqq")
     assert "no word of this text is in the model's vocabulary" in result.stdout
-    assert "1 of 1 texts have no word of the model's vocabulary" in result.stderr
+    assert "The text has no word of the model's vocabulary" in result.stderr
     (row,) = json.loads(run("predict", "m", "--text", "zzz qqq", "--json").stdout)
     assert row["labels"] == []
 
@@ -169,3 +169,9 @@ def test_errors_name_options_of_the_command_line(run, here):
     message = run("train", "x.csv", "--out", "m", code=2).stderr
     assert "Name it with --text-column;" in message
     assert "text=" not in message
+
+
+def test_optimize_names_the_next_command(run, table):
+    run("train", table, "--model", "parabel(n_trees=1)", "--out", "m")
+    assert "Try: longtail predict m --threshold 0." in run("optimize", "m", table).stdout
+    assert "Try: longtail predict m --threshold auto" in run("optimize", "m", table, "--save").stdout
