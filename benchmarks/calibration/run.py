@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from benchmarks import render, results
 from benchmarks.paths import DATA_ROOT
 from longtail import make
 from longtail.data import Dataset, read
 from longtail.metrics import calibration_error, evaluate, mark_rare_labels
+from longtail.metrics.calibration import N_BINS
 from longtail.metrics.thresholds import MOST_DECIDED, ScoredPairs, choose_thresholds
 from longtail.sparse import label_counts, take_labels, unit_rows
 
@@ -44,12 +46,20 @@ def measure(model: str, data: Dataset) -> dict[str, Any]:
     same = np.array_equal(before.indices, scores.indices)
     row |= {"P@1": evaluate(Y, scores, ks=(1,))["P@1"], "same_ranking": same}
     row |= {"ECE@1 before": calibration_error(Y, before), "ECE@1": calibration_error(Y, scores)}
+    row |= {"test_points": int(np.count_nonzero(np.diff(Y.indptr))), "ECE@1 by chance": error_by_chance(Y, scores)}
     row |= {"ECE@1 rare": calibration_error(Y, scores, labels=rare), "ECE@5": calibration_error(Y, scores, 5)}
     pairs = ScoredPairs.of(Y, scores)
     row["threshold"] = ranker.threshold_
     row["micro-F1 auto"] = pairs.f1(pairs.scores >= ranker.threshold_, "micro")
     row["micro-F1 best"] = choose_thresholds(Y, scores).f1
     return row
+
+
+def error_by_chance(Y: csr_array, scores: csr_array) -> float:
+    """Return the expected calibration error at 1 that perfect probabilities would have with so few points."""
+    best = scores.data[scores.indptr[:-1][(np.diff(scores.indptr) > 0) & (np.diff(Y.indptr) > 0)]].astype(np.float64)
+    variance = np.bincount((best * N_BINS).astype(int), best * (1 - best))  # of the number of correct labels in a bin
+    return float(100 * np.sqrt(2 / np.pi * variance).sum() / len(best))  # the mean of |x| of a normal distribution
 
 
 def some_points(data: Dataset, n_points: int) -> Dataset:
