@@ -124,7 +124,20 @@ def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path)
     from longtail.names import check_known_labels
 
     check_known_labels(part.Y, n_known)
+    warn_if_trained_on(tagger, part, which)
     return read, part, which
+
+
+def warn_if_trained_on(tagger: Tagger, part: Dataset, which: str) -> None:
+    """Warn where these very points were the training data of the model, by their checksum."""
+    from longtail.model_card import data_checksum
+
+    if data_checksum(part.X, part.Y) == tagger.notes_.get("training_data", {}).get("checksum"):
+        say(
+            f"warning: the model was trained on {which}. For new points its metrics are lower, and the best threshold "
+            "is another one. Give points that were held out of training.",
+            style="yellow",
+        )
 
 
 def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:

@@ -10,6 +10,7 @@ import typer
 
 from longtail import registry
 from longtail.cli.console import emit, say, tell, written
+from longtail.cli.evaluate import warn_if_trained_on
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError, SettingsError
@@ -60,6 +61,7 @@ def report_models(
     read = options.read(data, taggers[0].vectorizer_ or "tfidf")
     which = "all points" if read.test is None else "the test part"
     part = _in_model_order(read if read.test is None else read.test, taggers[0], read.name)
+    warn_if_trained_on(taggers[0], part, f"{'all' if read.test is None else 'the test part'} of {read.name}")
     collected = _collect(folders, taggers, part, propensities)
     from longtail._version import __version__
     from longtail.report.html_report import html_page

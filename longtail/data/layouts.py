@@ -11,6 +11,7 @@ from longtail.errors import DataError
 
 READ_FORMATS = ("lf", "npz", "sparse", "svmlight", "json", "table", "documents")
 TABLE_ENDINGS = (".csv", ".tsv", ".parquet")
+_SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _TRAIN, _TEST = ("trn", "train"), ("tst", "test")
 
@@ -149,6 +150,9 @@ def _files_of(path: Path, format: str | None) -> Files | None:
         if name in ("X.npz", "Y.npz"):
             return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), alone=True)
         return None
+    if format is None and name.lower().endswith(_SPREADSHEETS):
+        remedy = "Save it as CSV in UTF-8; or read it with pandas and give longtail.read the DataFrame"
+        raise DataError("spreadsheets are not read", path=path, remedy=remedy)
     if format is None:
         return Files(_sparse_kind(path), folder, (path,), alone=True)
     return None

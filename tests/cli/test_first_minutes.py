@@ -175,3 +175,21 @@ def test_optimize_names_the_next_command(run, table):
     run("train", table, "--model", "parabel(n_trees=1)", "--out", "m")
     assert "Try: longtail predict m --threshold 0." in run("optimize", "m", table).stdout
     assert "Try: longtail predict m --threshold auto" in run("optimize", "m", table, "--save").stdout
+
+
+def test_measuring_on_the_training_points_is_noticed(run, table, here):
+    run("train", table, "--model", "parabel(n_trees=1)", "--out", "m")
+    warning = "warning: the model was trained on all of fruit"
+    assert warning in run("evaluate", "m", table).stderr
+    assert warning in run("optimize", "m", table).stderr
+    assert warning in run("report", "m", "--data", table, "--out", "r.html").stderr
+    lines = table.read_text().splitlines()
+    (here / "other.csv").write_text("\n".join(lines[:-3]) + "\n")
+    assert "warning" not in run("evaluate", "m", "other.csv").stderr
+
+
+@pytest.mark.parametrize("name", ["tags.xlsx", "Tags.ODS"])
+def test_a_spreadsheet_is_named_as_such(run, here, name):
+    (here / name).write_bytes(b"PK\3\4")
+    message = run("train", name, "--model", "popular", "--out", "m", code=2).stderr
+    assert f"{name}: spreadsheets are not read. Save it as CSV" in message
