@@ -70,7 +70,7 @@ BAD = {
     "label that lbl lacks": (json_lines('{"title": "a", "target_ind": [2]}\n'), ["trn.json:1", "lbl.json", "2"]),
     "no target_ind": (json_lines('{"title": "a"}\n'), ["trn.json:1", "target_ind"]),
     "label without a name": (json_lines('{"title": "a", "target_ind": [0]}\n', '{"x": 1}\n'), ["lbl.json:1", "title"]),
-    "no labels column": (table("text,other\na,b\n"), ["data.csv", "--labels-column"]),
+    "no labels column": (table("text,other,more\na,b,c\n"), ["data.csv", "--labels-column"]),
     "ragged table": (table("text,labels\na,b\na,b,c\n"), ["data.csv:3"]),
     "table without rows": (table("text,labels\n"), ["data.csv"]),
     "missing file": (nothing, ["nowhere"]),
