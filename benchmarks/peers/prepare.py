@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,24 +17,36 @@ import numpy as np
 import scipy.sparse as sp
 
 import longtail.data
-from longtail.data import Dataset, read, write
+import longtail.kernels.synthetic
+from longtail.data import Dataset, read, synthetic, write
 
 
 def prepare(source: Path, folder: Path) -> dict[str, Any]:
     """Make the folder of one data set, unless it is there; returns its facts."""
+    files = {path.name: path.stat().st_size for path in sorted(source.iterdir())}
+    return _prepare(source.name, files, lambda: read(source), folder)
+
+
+def prepare_generated(name: str, settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Make the folder of one generated data set, unless it is there; returns its facts."""
+    return _prepare(name, settings, lambda: synthetic.make(**settings, label_text=False), folder)
+
+
+def _prepare(name: str, inputs: dict[str, Any], load: Callable[[], Dataset], folder: Path) -> dict[str, Any]:
+    """Make the folder of one data set, unless it was made of the same inputs by the same code; returns its facts."""
     stamp = folder / "prepared.json"
-    origin = {"made by": _code(), "from": {path.name: path.stat().st_size for path in sorted(source.iterdir())}}
+    origin = {"made by": _code(), "from": inputs}
     if stamp.exists():
         known = json.loads(stamp.read_text())
         if known["origin"] == origin:
             return known["facts"]
         stamp.unlink()
-    print(f"preparing {source.name} …", flush=True)
+    print(f"preparing {name} …", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
-    train = read(source)
+    train = load()
     test = train.test
     if test is None:
-        raise SystemExit(f"{source.name} has no test part")
+        raise SystemExit(f"{name} has no test part")
     X = _save(train, folder, "trn")
     _save(test, folder, "tst")
     # omikuji refuses a file with a point that has no features; such points go, and the tables say how many.
@@ -63,7 +76,8 @@ def _save(part: Dataset, folder: Path, short: str) -> sp.csr_array:
 
 def _code() -> int:
     """Return a checksum of the code that makes the matrices, so that a change there makes them again."""
-    files = [Path(__file__), *sorted(Path(longtail.data.__file__).parent.glob("*.py"))]
+    files = [Path(__file__), Path(longtail.kernels.synthetic.__file__)]
+    files += sorted(Path(longtail.data.__file__).parent.glob("*.py"))
     return zlib.crc32(b"".join(path.read_bytes() for path in files))
 
 

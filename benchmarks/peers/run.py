@@ -11,7 +11,8 @@ from typing import Any
 from benchmarks import machine, results
 from benchmarks.paths import DATA_ROOT, PAGE, RESULTS, WORK
 from benchmarks.peers.environments import python_of
-from benchmarks.peers.prepare import prepare
+from benchmarks.peers.generated import GENERATED
+from benchmarks.peers.prepare import prepare, prepare_generated
 from benchmarks.peers.runner import lock, measure
 from benchmarks.peers.systems import DATA, System, chosen
 from benchmarks.render import render
@@ -30,11 +31,8 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
         except Exception as error:  # a peer that cannot be installed gives a row that says so
             pythons[system.name] = error
     for data in args.data.split(","):
-        source = args.data_root / data
-        if not source.is_dir():
-            raise SystemExit(f"There is no folder {source}. Name the folder that holds the data sets with --data-root.")
         with lock(args.lock):
-            facts = prepare(source, args.work / "data" / data)
+            facts = _prepared(data, args)
         able = [system for system in systems if facts["n_labels"] <= (system.max_labels or facts["n_labels"])]
         runs: dict[str, list[dict[str, Any]]] = {system.name: [] for system in able}
         for repeat in range(args.repeat):
@@ -48,6 +46,17 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
                 say(f"{data} {repeat + 1}/{args.repeat} {system.name}: {_line(record)}")
         render(args.page, args.results)
     say(f"wrote {args.page.name}")
+
+
+def _prepared(data: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Make the matrices of a data set; returns its facts."""
+    folder = args.work / "data" / data
+    if data in GENERATED:
+        return prepare_generated(data, GENERATED[data], folder)
+    source = args.data_root / data
+    if not source.is_dir():
+        raise SystemExit(f"There is no folder {source}. Name the folder that holds the data sets with --data-root.")
+    return prepare(source, folder)
 
 
 def _measure(
@@ -96,7 +105,8 @@ def _line(record: dict[str, Any]) -> str:
 def main(argv: Sequence[str] | None = None, **folders: Path) -> None:
     """Run the command line; `folders` replace where matrices (work), results and the page go."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers.run", description=__doc__)
-    parser.add_argument("--data", default=",".join(DATA), help="data sets, comma-separated (default: %(default)s)")
+    names = f"data sets, comma-separated; generated ones: {', '.join(GENERATED)} (default: %(default)s)"
+    parser.add_argument("--data", default=",".join(DATA), help=names)
     parser.add_argument("--models", help="systems, comma-separated: ours, peers, or names (default: ours,peers)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each, interleaved; the best counts (default: 3)")
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT, help="folder that holds the data sets")

@@ -6,6 +6,7 @@ from typing import Any
 
 from benchmarks.machine import described
 from benchmarks.peers.bars import Figures, bars
+from benchmarks.peers.generated import described_settings
 from benchmarks.peers.summary import KS, error, summary
 from benchmarks.peers.systems import DATA, OURS, SYSTEMS
 from benchmarks.tables import mark, origin
@@ -100,6 +101,7 @@ def _data_set(name: str, systems: list[str], facts: dict[str, Any], entries: dic
     note = (
         f" {left_out} training points without features are kept from omikuji, which refuses them." if left_out else ""
     )
+    note += described_settings(name)
     lines = [
         f"### {name}",
         "",
