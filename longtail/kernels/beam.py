@@ -6,7 +6,8 @@ not reach the label contributes 0. Nodes that cannot matter are not scored:
 - The probability of a child is at most that of its parent. Groups are therefore opened from the most to the least
   probable, and the search ends when the worst label kept has a higher probability than the next group.
 - With several trees, the first tree's top k labels are averaged over all trees; the lowest average is a bound. A label
-  below the bound in every tree cannot exceed it on average and is skipped.
+  below the bound in every tree cannot exceed it on average and is skipped. So is a group none of whose labels can
+  exceed the bound, given the probabilities of their groups in the other trees.
 
 For each point and tree, the cheaper of whole and masked products (see :mod:`longtail.kernels.products`) is chosen, once
 for the inner nodes and once for the labels.
@@ -71,6 +72,7 @@ class Scratch(NamedTuple):
     found: np.ndarray  # (candidates,) labels
     chances: np.ndarray  # (candidates,)
     met: np.ndarray  # (L,) False before and after a search
+    reach: np.ndarray  # (T, groups + 1) probability of each group on a beam; 0 before and after a search
 
 
 class Results(NamedTuple):
@@ -129,7 +131,10 @@ def _open(tree, point, beam, g):
     first, last = np.int64(tree.child_ptr[group]), np.int64(tree.child_ptr[group + 1])
     if not beam.scored[g]:
         part = LABELS if first >= tree.level_ptr[tree.level_ptr.shape[0] - 2] else INNER_NODES
-        score_nodes(tree, point, part, beam.groups[g : g + 1], beam.margins)
+        if last - first == 1:
+            beam.margins[first] = tree.bias[first]  # an only child has no weights
+        else:
+            score_nodes(tree, point, part, beam.groups[g : g + 1], beam.margins)
         beam.scored[g] = True
     return first, last
 
@@ -197,41 +202,79 @@ def descend(tree, point, options, beam, best):
 
 
 @inner
-def score_labels(tree, point, beam, n_groups, likely, order):
-    """Score all labels at once if that costs no more than `likely` groups; else those of none, or of the first few.
-
-    The first `len(order)` groups are scored together; `order` is scratch.
-    """
+def score_labels(tree, point, beam, n_groups, likely):
+    """Score all labels at once if that costs no more than `likely` groups; else those of none."""
     masked_cost = likely * len(point.features) * products.BISECTION
     whole = tree.level_ptr.shape[0] == 2 or whole_cost(tree, point, LABELS) <= masked_cost
-    ahead = order.shape[0]
     for g in range(n_groups):
-        beam.scored[g] = whole or g < ahead
+        beam.scored[g] = whole
     if whole:
-        order = order[:0]
-    elif ahead == 0:
-        return
-    for g in range(order.shape[0]):
-        group, a = beam.groups[g], g
-        while a > 0 and order[a - 1] > group:
-            order[a] = order[a - 1]
-            a -= 1
-        order[a] = group
-    score_nodes(tree, point, LABELS, order, beam.margins)
+        score_nodes(tree, point, LABELS, beam.groups[:0], beam.margins)
 
 
 @inner
-def _add_likely(tree, point, bound, slope, beam, n_groups, scratch, n_found):
-    """Add the labels whose probability in one tree reaches `bound` (and a few just below) to those found.
+def _open_together(tree, point, beam, order):
+    """Compute the margins of the labels of some groups; `order` holds their places on the beam, and is overwritten.
 
-    Return how many are found.
+    One pass over the features finds the rows of all groups, which are mostly not in the cache, only once.
+    """
+    n = 0
+    for a in range(len(order)):
+        beam.scored[order[a]] = True
+        group, b = beam.groups[order[a]], n
+        first = tree.child_ptr[group]
+        if tree.child_ptr[group + 1] - first == 1:  # an only child has no weights
+            beam.margins[first] = tree.bias[first]
+            continue
+        while b > 0 and order[b - 1] > group:
+            order[b] = order[b - 1]
+            b -= 1
+        order[b] = group
+        n += 1
+    if n > 0:
+        score_nodes(tree, point, LABELS, order[:n], beam.margins)
+
+
+@inner
+def _can_reach(tree, t, label_places, reach, group, above, needed, met):
+    """Return whether some label of a group of tree t, not met yet, may have a sum over all trees of `needed`."""
+    first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
+    for node in range(tree.child_ptr[group], tree.child_ptr[group + 1]):
+        label = tree.labels[node - first_label]
+        total = above
+        for other in range(label_places.shape[0]):
+            if other != t:
+                total += reach[other, label_places[other, label, 1]]
+        if total >= needed and not met[label]:
+            return True
+    return False
+
+
+@inner
+def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, scratch, n_found, order):
+    """Add the labels whose probability in tree t reaches `bound` (and a few just below) to those found.
+
+    Return how many are found. Labels that cannot reach `bound` on average are left out where that saves a product.
     """
     first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
+    needed, n_open = bound * label_places.shape[0], 0
+    for g in range(n_groups):
+        above = beam.chances[g]
+        if (
+            above >= bound
+            and not beam.scored[g]
+            and _can_reach(tree, t, label_places, scratch.reach, beam.groups[g], above, needed, scratch.met)
+        ):
+            order[n_open] = g
+            n_open += 1
+    _open_together(tree, point, beam, order[:n_open])
     for g in range(n_groups):
         above = beam.chances[g]
         if above < bound:
             break
-        first, last = _open(tree, point, beam, g)
+        if not beam.scored[g]:
+            continue
+        first, last = np.int64(tree.child_ptr[beam.groups[g]]), np.int64(tree.child_ptr[beam.groups[g] + 1])
         few, floor = last - first <= _FEW, np.float32(0.0)
         if not few:
             floor = _least_margin(bound / above, slope)
@@ -249,17 +292,24 @@ def _add_likely(tree, point, bound, slope, beam, n_groups, scratch, n_found):
 
 
 @inner
-def _add_chances(tree, point, node_of, slope, beam, n_groups, labels, chances):
-    """Add the probabilities that one tree gives to some labels."""
-    for a in range(len(labels)):
-        node, g = node_of[labels[a]], 0
-        while g < n_groups:
-            group = beam.groups[g]
-            if tree.child_ptr[group] <= node < tree.child_ptr[group + 1]:
-                _open(tree, point, beam, g)
+def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, order):
+    """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2)."""
+    n_open = 0
+    for turn in range(2):  # groups to open; then the labels
+        for a in range(len(labels)):
+            node, group, g = places[labels[a], 0], places[labels[a], 1], 0
+            while g < n_groups and beam.groups[g] != group:
+                g += 1
+            if g == n_groups:
+                continue  # the label is not on the beam
+            if turn == 1:
                 chances[a] += beam.chances[g] * _chance(slope * beam.margins[node])
-                break
-            g += 1  # a label that is in no group is not on the beam
+            elif not beam.scored[g]:
+                beam.scored[g] = True
+                order[n_open] = g
+                n_open += 1
+        if turn == 0:
+            _open_together(tree, point, beam, order[:n_open])
 
 
 @inner
@@ -281,10 +331,10 @@ def tree_at(trees, t):
 
 
 @inner
-def _best_of_all(trees, node_of, point, options, beams, n_groups, n, scratch, order):
+def _best_of_all(trees, label_places, point, options, beams, n_groups, n, scratch, order):
     """Find the labels with the k highest means over all trees, given the n best of the first. Return how many."""
     k, slope, n_trees = options.k, options.slope, len(n_groups)
-    found, chances, met = scratch.found, scratch.chances, scratch.met
+    found, chances, met, reach = scratch.found, scratch.chances, scratch.met, scratch.reach
     bound = chances[n - 1] if n == k else 0.0  # a guess: the best labels are as likely in other trees
     n_found = _NONE
     # Three passes over the trees: means of the n labels, further candidates, means of these.
@@ -297,15 +347,21 @@ def _best_of_all(trees, node_of, point, options, beams, n_groups, n, scratch, or
         for t in range(n_trees):
             tree = tree_at(trees, t)
             beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t])
-            if turn == 0 and t > 0:
+            if turn == 0:
+                for g in range(n_groups[t]):
+                    reach[t, beam.groups[g]] = beam.chances[g]
                 likely = 1
                 while likely < n_groups[t] and beam.chances[likely] >= bound:
                     likely += 1
-                score_labels(tree, point, beam, n_groups[t], likely, order[:likely])
+                if t > 0:
+                    score_labels(tree, point, beam, n_groups[t], likely)
             if turn == 1:
-                n_found = _add_likely(tree, point, bound, slope, beam, n_groups[t], scratch, n_found)
+                n_found = _add_likely(
+                    tree, t, point, label_places, bound, slope, beam, n_groups[t], scratch, n_found, order
+                )
             else:
-                _add_chances(tree, point, node_of[t], slope, beam, n_groups[t], found[start:stop], chances[start:stop])
+                some, theirs = found[start:stop], chances[start:stop]
+                _add_chances(tree, point, label_places[t], slope, beam, n_groups[t], some, theirs, order)
         if turn == 0:
             lowest = np.inf
             for a in range(n):
@@ -313,6 +369,9 @@ def _best_of_all(trees, node_of, point, options, beams, n_groups, n, scratch, or
                 met[found[a]] = True
             bound = lowest / n_trees * 0.999999 if n == k else 0.0  # no guess; slightly less, because of rounding
             n_found = n
+    for t in range(n_trees):
+        for g in range(n_groups[t]):
+            reach[t, beams.groups[t, g]] = 0.0
     for a in range(n_found):
         met[found[a]] = False
         chances[a] /= n_trees
@@ -337,11 +396,11 @@ def _scaled(features, values, n_features, unit, out):
 
 
 @kernel
-def search_trees(rows, first, last, trees, node_of, options, scratch, results):
+def search_trees(rows, first, last, trees, label_places, options, scratch, results):
     """Find the k best labels of rows first..last (:class:`longtail.kernels.csr.Csr`); results begin at row 0.
 
-    node_of (T, L) holds the node of a label, -1 for none. With one tree it is None, and what several trees need is not
-    even compiled.
+    label_places (T, L, 2) holds the node and the group of a label, -1 for none. With one tree it is None, and what
+    several trees need is not even compiled.
     """
     n_trees, width, k = trees.ptr.shape[0], options.width, options.k
     beams = Beam(
@@ -369,10 +428,10 @@ def search_trees(rows, first, last, trees, node_of, options, scratch, results):
             tree = tree_at(trees, t)
             beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t])
             n_groups[t] = descend(tree, point, options, beam, best)
-        score_labels(tree, point, beam, n_groups[0], n_groups[0], best.items[:0])
+        score_labels(tree, point, beam, n_groups[0], n_groups[0])
         n = expand_beam(tree, point, beam, n_groups[0], options.slope, k, best_labels)
-        if node_of is not None:
-            n = _best_of_all(trees, node_of, point, options, beams, n_groups, n, scratch, best.items)
+        if label_places is not None:
+            n = _best_of_all(trees, label_places, point, options, beams, n_groups, n, scratch, best.items)
         results.counts[at] = n
         for a in range(n):
             results.labels[at, a] = scratch.found[a]

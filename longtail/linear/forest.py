@@ -108,16 +108,19 @@ class Forest(FlatArrays):
         )
 
     @cached_property
-    def node_of(self) -> np.ndarray | None:
-        """The node of each label in each tree, (T, L), -1 where a tree does not have the label; None for one tree."""
+    def label_places(self) -> np.ndarray | None:
+        """The node and the group of each label in each tree, (T, L, 2), -1 where a tree lacks it; None for one tree."""
         n_trees = len(self.ptr)
         if n_trees == 1:
             return None
-        nodes = np.full((n_trees, int(self.labels.max(initial=-1)) + 1), -1, np.int32)
+        places = np.full((n_trees, int(self.labels.max(initial=-1)) + 1, 2), -1, np.int32)
         for t in range(n_trees):
             labels = self.labels[self.label_at[t] : self.label_at[t + 1]]
-            nodes[t, labels] = self.level_ptr[self.level_at[t + 1] - 2] + np.arange(len(labels))
-        return nodes
+            nodes = self.level_ptr[self.level_at[t + 1] - 2] + np.arange(len(labels))
+            children = self.child_ptr[self.group_at[t] : self.group_at[t + 1]]
+            places[t, labels, 0] = nodes
+            places[t, labels, 1] = np.searchsorted(children, nodes, side="right") - 1
+        return places
 
     def _most_candidates(self, width: int) -> int:
         """Return the largest number of candidates of a point over all trees with a beam of `width`."""
@@ -144,6 +147,8 @@ class Forest(FlatArrays):
                 found=np.empty(candidates, np.int32),
                 chances=np.empty(candidates, np.float64),
                 met=np.zeros(n_labels, np.bool_),
+                # One group more than any tree has, so that -1 is the place of labels that a tree lacks.
+                reach=np.zeros((len(self.ptr), int(np.diff(self.group_at).max())), np.float64),
             )
             self._scratch.ptr = np.zeros(2, np.int64)
             self._scratch.frozen_ptr = frozen(self._scratch.ptr)
@@ -154,7 +159,7 @@ class Forest(FlatArrays):
     ) -> None:
         """Find the best labels of a block of rows; the first of them is row 0 of `results`."""
         scratch = self._buffers(n_labels, options.width)
-        beam.search_trees(rows, *block, self.trees, self.node_of, options, scratch, results)
+        beam.search_trees(rows, *block, self.trees, self.label_places, options, scratch, results)
 
     def search_point(
         self, features: np.ndarray, values: np.ndarray, n_labels: int, options: beam.Options
@@ -164,7 +169,7 @@ class Forest(FlatArrays):
         scratch = self._buffers(n_labels, options.width)
         self._scratch.ptr[1] = len(features)
         rows = Csr(self._scratch.frozen_ptr, frozen(features), frozen(values))
-        beam.search_trees(rows, 0, 1, self.trees, self.node_of, options, scratch, results)
+        beam.search_trees(rows, 0, 1, self.trees, self.label_places, options, scratch, results)
         count = results.counts[0]
         return None if count < 0 else (results.labels[0, :count], results.scores[0, :count])
 

@@ -116,7 +116,16 @@ def test_the_command_measures_generated_sets_without_a_data_folder(
     monkeypatch.setitem(GENERATED, "synthetic-tiny", {"n_points": 1_000, "n_features": 50, "n_labels": 20})
     monkeypatch.setattr(command, "measure", lambda *_, **__: _record(1.0))
     folders = {"work": tmp_path, "results": tmp_path, "page": tmp_path / "RESULTS.md"}
-    arguments = ["--data", "synthetic-tiny", "--models", "bonsai-1", "--repeat", "1", "--data-root", str(tmp_path / "x")]
+    arguments = [
+        "--data",
+        "synthetic-tiny",
+        "--models",
+        "bonsai-1",
+        "--repeat",
+        "1",
+        "--data-root",
+        str(tmp_path / "x"),
+    ]
     command.main(arguments, **folders)
     assert results.load("peers", tmp_path)["data"]["synthetic-tiny"]["n_labels"] == 20  # type: ignore[index]
     page = (tmp_path / "RESULTS.md").read_text()
