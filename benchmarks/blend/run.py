@@ -23,7 +23,7 @@ from benchmarks.variants import Variant, measured
 from benchmarks.zero_shot import zero_shot
 
 PARTS = ("accuracy", "zero-shot")
-_MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of three
+_MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 
 
 def variants(n_labels: int, text: bool) -> dict[str, Variant]:
@@ -32,7 +32,7 @@ def variants(n_labels: int, text: bool) -> dict[str, Variant]:
     Members are those that Blend chooses by the data, so that a variant differs from the whole by one member.
     """
     members = {
-        "trees": "bonsai" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
+        "linear": "dismec(tolerance=0.3)" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
         "knn": "knn",
         **({"textmatch": "textmatch"} if text else {}),
         "network": "decaf(n_candidates=1024)" if text else "glas",

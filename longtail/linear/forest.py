@@ -12,9 +12,9 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import beam, check, pool, products
 from longtail.kernels.csr import Csr
-from longtail.linear.train import TreeWeights
+from longtail.linear.train import TreeWeights, node_type
 from longtail.linear.tree import LabelTree
-from longtail.sparse import from_top_k, frozen
+from longtail.sparse import from_top_k, frozen, select_entries
 from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
@@ -60,6 +60,25 @@ class Forest(FlatArrays):
             level_at=_starts([len(t.level_ptr) for t in trees]),
             label_at=_starts([len(t.labels) for t in trees]),
         )
+
+    def with_labels_of(self, other: Forest) -> Forest:
+        """Return these classifiers, with those of `other` in the place of its labels; both without inner nodes."""
+        labels = np.union1d(self.labels, other.labels).astype(np.int32)
+        kept = ~np.isin(self.labels, other.labels)
+        tree = LabelTree(np.array([0, len(labels)], np.int32), np.array([0, len(labels)], np.int32), labels)
+        rows: list[csr_array] = []
+        scale, bias = np.empty(len(labels), np.float32), np.empty(len(labels), np.float32)
+        for forest, taken in ((self, kept), (other, np.ones(len(other.labels), bool))):
+            at = np.searchsorted(labels, forest.labels)
+            scale[at[taken]], bias[at[taken]] = forest.scale[taken], forest.bias[taken]
+            starts = forest.ptr[0, ::2]  # a feature has two rows, and that of inner nodes is empty
+            matrix = csr_array(
+                (forest.values, at[forest.nodes].astype(np.int32), starts), shape=(len(starts) - 1, len(labels))
+            )
+            rows.append(select_entries(matrix, taken[forest.nodes]))
+        joined = csr_array(rows[0] + rows[1])  # of each entry only one is there
+        nodes = joined.indices.astype(node_type(len(labels)))
+        return Forest.join([tree], [TreeWeights(joined.indptr, nodes, joined.data, scale, bias)])
 
     @staticmethod
     def array_rules() -> Rules:

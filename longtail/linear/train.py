@@ -64,6 +64,11 @@ class SolverSettings:
     dtype: str = "int8"
 
 
+def node_type(n_nodes: int) -> type[np.integer]:
+    """Return the type in which numbers of nodes are stored."""
+    return np.uint16 if n_nodes <= _SHORT else np.int32
+
+
 @dataclass
 class TreeWeights:
     """Weights of one tree by feature: nodes in ascending order and their weights."""
@@ -332,7 +337,7 @@ def _assemble(
         for _, (feature, *_) in some:
             gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
-    nodes = np.empty(ptr[-1], np.uint16 if tree.n_nodes <= _SHORT else np.int32)
+    nodes = np.empty(ptr[-1], node_type(tree.n_nodes))
     values = np.empty(ptr[-1], dtype)
     scale = np.ones(tree.n_nodes, np.float32)
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from longtail.models.label_tree import LabelTreeRanker
+from longtail.models.training_part import TrainingPart
+from longtail.sparse import label_counts, select_labels
 
 
 class DiSMEC(LabelTreeRanker):
@@ -65,3 +67,15 @@ class DiSMEC(LabelTreeRanker):
         self.normalize = normalize
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    def _fit_rest(self, part: TrainingPart) -> None:
+        """Solve the labels of the held-out points again, among all points.
+
+        To all other labels the held-out points are but a few more negatives, which hardly move their classifiers.
+        """
+        before = self.forest_
+        self.fit(part.X, select_labels(part.Y, label_counts(part.Y[part.rest]) > 0))
+        self.forest_ = before.with_labels_of(self.forest_)
+
+    def _rest_share(self, n_points: int) -> float:
+        return 0.5

@@ -21,8 +21,8 @@ from longtail.models.blend import Blend
 
 @pytest.mark.parametrize(("n_labels", "text"), [(100, True), (30_000, True), (100, False)])
 def test_variants_leave_out_one_of_the_members_that_blend_chooses(n_labels: int, text: bool) -> None:
-    Z = csr_array(np.ones((1, 1), np.float32)) if text else None
-    chosen = {member.kind: member.get_params(deep=False) for member in Blend()._members(n_labels, Z)}
+    X, Y = csr_array(np.ones((1, 1), np.float32)), csr_array((1, n_labels), dtype=np.float32)
+    chosen = {member.kind: member.get_params(deep=False) for member in Blend()._members(X, Y, X if text else None)}
     left_out = [variant for name, variant in blend.variants(n_labels, text).items() if name.startswith("without")]
     assert len(left_out) == len(chosen)
     for variant in left_out:
@@ -89,5 +89,5 @@ def test_the_command_measures_saves_and_renders(tmp_path: Path, monkeypatch: pyt
     assert known is not None
     row = known["rows"]["toy without network 0"]
     assert "error" not in row
-    assert row["model"] == "blend([bonsai, knn, textmatch])"
+    assert row["model"] == "blend([dismec(tolerance=0.3), knn, textmatch])"
     assert "| without network | ours |" in (tmp_path / "RESULTS.md").read_text()

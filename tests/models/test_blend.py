@@ -98,11 +98,10 @@ def test_members_that_know_different_things_are_better_together() -> None:
 def test_members_are_chosen_by_the_data() -> None:
     X, Y, Z = toy()
     blend = Blend()
-    kinds = [member.kind for member in blend._members(Y.shape[1], Z)]
-    assert kinds == ["bonsai", "knn", "textmatch", "decaf"]
-    assert [member.kind for member in blend._members(Y.shape[1], None)] == ["bonsai", "knn", "glas"]
-    trees = next(member for member in blend._members(50_000, Z) if member.kind == "bonsai")
-    assert trees.n_trees == 1  # type: ignore[attr-defined]
+    assert [member.kind for member in blend._members(X, Y, Z)] == ["dismec", "knn", "textmatch", "decaf"]
+    assert [member.kind for member in blend._members(X, Y, None)] == ["dismec", "knn", "glas"]
+    assert blend._members(X, csr_array((X.shape[0], 50_000)), Z)[0].get_params()["n_trees"] == 1
+    assert Blend(seconds=60)._members(X, Y, Z)[0].get_params()["n_trees"] == 3
     model = blend.fit(X, Y, label_features=Z)
     assert precision(model) > 90
 

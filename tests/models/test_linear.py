@@ -17,6 +17,8 @@ from longtail.models.bonsai import Bonsai
 from longtail.models.dismec import DiSMEC
 from longtail.models.label_tree import _smallest_near_best
 from longtail.models.parabel import Parabel
+from longtail.models.training_part import TrainingPart
+from longtail.sparse import label_counts, select_labels
 from tests.contract import RankerContract, toy
 
 
@@ -48,6 +50,25 @@ class TestBonsai(RankerContract):
 class TestDiSMEC(RankerContract):
     def make(self, **params: object) -> Ranker:
         return DiSMEC(**params)  # type: ignore[arg-type]
+
+
+def test_dismec_solves_only_the_labels_of_held_out_points_again() -> None:
+    X, Y, _ = toy()
+    rest = np.arange(0, X.shape[0], 9)
+    rows = np.setdiff1d(np.arange(X.shape[0]), rest)
+    met = label_counts(Y[rest]) > 0
+    met[:2] = False  # so that some labels stay as they are
+    Y = csr_array(Y.toarray() * (met | ~np.isin(np.arange(X.shape[0]), rest)[:, None]))
+    part = TrainingPart(X, Y, None, rows, rest, None)
+    first = DiSMEC(cost=1.0).fit(X[rows], Y[rows])
+    again = DiSMEC(cost=1.0).fit(X, select_labels(Y, met))
+    model = DiSMEC(cost=1.0)
+    model._fit_part(part)
+    model._fit_rest(part)
+    n = Y.shape[1]
+    scores, of_first, of_again = (m.predict(X, n).toarray() for m in (model, first, again))
+    np.testing.assert_array_equal(scores[:, met], of_again[:, met])
+    np.testing.assert_array_equal(scores[:, ~met], of_first[:, ~met])
 
 
 @pytest.mark.parametrize(
