@@ -86,9 +86,9 @@ def uses_of(folder: str, texts: list[str]) -> dict[str, tuple[int, Callable[[], 
     X = own.check_features(vectorizer.transform(texts))
     points = [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr[:200], X.indptr[1:201], strict=False)]
     return {
-        "load": (25, lambda: longtail.load(folder)),
+        "load": (100, lambda: longtail.load(folder)),
         "predict": (9, lambda: ranker.predict(X, 5)),
-        "rank": (25, lambda: [ranker.rank(*point) for point in points]),
+        "rank": (100, lambda: [ranker.rank(*point) for point in points]),
     }
 
 

@@ -54,12 +54,12 @@ def most_above(words, mask, least):
 
 
 @njit(cache=True, nogil=True)
-def text_state(content):
-    """Return whether bytes are UTF-8, and whether they are all ASCII; pieces that are need no closer look.
+def is_text(content, offsets):
+    """Return whether bytes are UTF-8 and no offset is inside of a character; pieces of ASCII need no closer look.
 
-    Surrogates are let through, as Python does with "surrogatepass".
+    Offsets ascend. Surrogates are let through, as Python does with "surrogatepass".
     """
-    state, only_ascii = _WHOLE, True
+    state, at = _WHOLE, 0
     n_pieces = len(content) // (4 * _PIECE)
     words = content[: 4 * _PIECE * n_pieces].view(np.uint32)
     for piece in range(n_pieces + 1):
@@ -70,10 +70,20 @@ def text_state(content):
                 bits = np.uint32(bits | own[i])
             if not bits & np.uint32(0x80808080):
                 continue
-        for i in range(4 * _PIECE * piece, min(4 * _PIECE * (piece + 1), len(content))):
-            only_ascii &= content[i] < 0x80
+        begin, end = 4 * _PIECE * piece, min(4 * _PIECE * (piece + 1), len(content))
+        most = len(offsets)
+        while at < most:  # bisection: offsets into pieces of ASCII are passed over
+            middle = (at + most) // 2
+            if offsets[middle] < begin:
+                at = middle + 1
+            else:
+                most = middle
+        for i in range(begin, end):
+            while at < len(offsets) and offsets[at] <= i:
+                state = state if state == _WHOLE else _NO_TEXT
+                at += 1
             state = _after_byte(content[i], state)
-    return state == _WHOLE, only_ascii
+    return state == _WHOLE
 
 
 @inner
@@ -178,14 +188,14 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         descents += np.int64(some)
     outside, expected = False, np.int64(0)
     one, last, start_at = np.uint64(1), np.uint64(len(nodes) - 1), np.uint64(start)
-    begin = start_at
+    begin, before = start_at, own[0]
     for row in range(0, len(ptr) - 1, 2):  # without branches: no processor foresees which rows are empty
         middle, end = np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
-        before, first = nodes[max(begin, one) - one], nodes[min(begin, last)]
+        first = nodes[min(begin, last)]
         inner, label, final = nodes[max(middle, one) - one], nodes[min(middle, last)], nodes[max(end, one) - one]
         outside |= (begin != middle) & ((inner >= first_label) | (first < 0))
         outside |= (middle != end) & (label < first_label)
         outside |= (begin != end) & (final >= n_nodes)
         expected += (begin != end) & (begin != start_at) & (first <= before)
-        begin = end
+        begin, before = end, final
     return not outside and descents == expected

@@ -204,13 +204,7 @@ def packed_names(blob: str, offsets: str, n: str) -> Rules:
 
     def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
         """Return whether the block is UTF-8 and every string begins with a character."""
-        content = frozen(arrays[blob])
-        is_utf8, only_ascii = check.text_state(content)
-        if not is_utf8 or only_ascii:
-            return bool(is_utf8)
-        begins = np.asarray(arrays[offsets])[:-1]
-        first = content[begins[: np.searchsorted(begins, len(content))]]  # the last strings may be empty
-        return not ((first & 0xC0) == 0x80).any()  # no byte that continues a character
+        return bool(check.is_text(frozen(arrays[blob]), frozen(arrays[offsets])))
 
     arrays = {blob: codes(f"{blob}.bytes", "u1"), offsets: pointers(f"{n}+1", into=f"{blob}.bytes", dtypes="i8")}
     return Rules(arrays, (Relation(are_text, f"{blob} and {offsets} do not hold text"),))

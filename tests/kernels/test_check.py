@@ -73,9 +73,19 @@ def test_text_is_what_python_decodes(n_before: int) -> None:
                 right = True
             except UnicodeDecodeError:
                 right = False
-            found, only_ascii = check.text_state(frozen(np.frombuffer(content, np.uint8).copy()))
+            found = check.is_text(frozen(np.frombuffer(content, np.uint8).copy()), frozen(np.zeros(1, np.int64)))
             assert found == right, three
-            assert not right or only_ascii == content.isascii()
+
+
+@pytest.mark.parametrize("n_before", [0, 509, 511, 512, 1023])
+def test_strings_begin_with_a_character(n_before: int) -> None:
+    content = ("x" * n_before + "é中😀" + "y" * 600).encode()
+    whole = frozen(np.frombuffer(content, np.uint8).copy())
+    for begin in range(len(content) + 1):
+        for repeated in (1, 2):
+            offsets = frozen(np.array([0, *[begin] * repeated, len(content)]))
+            right = (content + b".")[begin] & 0xC0 != 0x80
+            assert check.is_text(whole, offsets) == right, (begin, repeated)
 
 
 def test_trees_of_points_lead_to_leaves_exactly_where_a_plain_rule_says_so() -> None:
