@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -36,6 +37,11 @@ def say(message: str, style: str = "dim") -> None:
 def written(path: Path, what: str = "") -> str:
     """Return the one sentence for a file or folder that was written."""
     return f"Wrote {path}: {what}" if what else f"Wrote {path}"
+
+
+def as_word(path: Path) -> str:
+    """Return a path as one word of a shell command, to be copied."""
+    return shlex.quote(str(path))
 
 
 def emit(document: Any) -> None:

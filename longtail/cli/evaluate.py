@@ -12,7 +12,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, out, say, written
 from longtail.cli.decisions import DecisionResults, count_of, write_per_label
-from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, SettingsError
 
@@ -65,6 +65,8 @@ def evaluate_model(
         return
     if data is None:
         raise SettingsError("Give a model and the data: evaluate DIR DATA; or evaluate --predictions FILE DATA.")
+    if decisions.per_label is not None:
+        check_output_file(decisions.per_label, "--per-label", data, options.labels_file)
     folder = Path(model_or_data)
     tagger = registry.load_tagger(folder)
     read, part, which = labelled_part(tagger, options, data, folder)

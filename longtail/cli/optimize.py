@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.console import as_word, emit, out, say, tell, written
 from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataOptions, DataPath, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
@@ -91,4 +91,4 @@ def optimize_threshold(
     if not save and len(best.values) == 1:
         tell(f"Try: longtail predict {folder} --threshold {best} -k {best.limit}, or keep it with --save")
     if save:
-        tell(f"{written(folder)}. Try: longtail predict {folder} --threshold auto")
+        tell(f"{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto")

@@ -219,3 +219,30 @@ def check_model_folder(folder: Path) -> None:
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise DataError("no folder can be made here", path=above, remedy=remedy)
     store.check_replaceable(folder)
+
+
+def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> None:
+    """Refuse, before any work, to write results over what the same command reads, or into a model folder.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    option : str
+        The option that names it, for the message.
+    inputs : str or Path, optional
+        Files and folders that are read.
+    """
+    remedy = f"Choose another {option}"
+    if path.is_dir():
+        raise DataError("is a folder, not a file to write", path=path, remedy=remedy)
+    place = Path(os.path.realpath(path))
+    if (place.parent / "model.json").is_file():  # whose save replaces only what holds nothing else
+        raise DataError("is inside a model folder, which holds only the model", path=path, remedy=remedy)
+    for given in inputs:
+        if given is None or not path.exists() or not Path(given).exists():
+            continue
+        if os.path.samefile(path, given):
+            raise DataError("is the file to be read, and would be lost", path=path, remedy=remedy)
+        if Path(given).is_dir() and Path(os.path.realpath(given)) in place.parents:
+            raise DataError(f"exists in {given} and may be part of the data", path=path, remedy=remedy)

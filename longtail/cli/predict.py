@@ -13,7 +13,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, out, say, tell, written
 from longtail.cli.decisions import DecisionOptions, read_threshold
-from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder
+from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.cli.shards import is_pattern, predict_files
 from longtail.errors import DataError, SettingsError
@@ -65,6 +65,8 @@ def predict_labels(
 ) -> None:
     """Suggest labels for texts, for every point of a file, or for many files: --input 'parts/*.parquet' --out DIR."""
     _check(text, input, out_file, resume, engine)
+    if out_file is not None and str(out_file) != "-" and not is_pattern(input):
+        check_output_file(out_file, "--out", input, options.labels_file)
     read_threshold(decisions.threshold)
     tagger = registry.load_tagger(folder)
     wanted = decisions.of(tagger)

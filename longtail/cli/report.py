@@ -11,7 +11,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, say, tell, written
 from longtail.cli.evaluate import warn_if_trained_on
-from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError, SettingsError
 
@@ -55,6 +55,7 @@ def report_models(
 ) -> None:
     """Write one page about saved models, measured on the test part of DATA or, if it has none, on all of it."""
     page_format = _chosen_format(page_format, out_file)
+    check_output_file(out_file, "--out", data, options.labels_file)
     taggers = [registry.load_tagger(folder) for folder in folders]
     for folder, tagger in zip(folders, taggers, strict=True):
         _check_same_labels(folder, tagger, folders[0], taggers[0])

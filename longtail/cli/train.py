@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, say, size, tell, written
+from longtail.cli.console import as_word, emit, out, say, size, tell, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -162,7 +162,7 @@ def train_model(
         f"{size(facts['model_mb'])}, peak memory {facts['peak_memory_mb']:,.0f} MB"
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
-    tell(f"{written(out_folder)}. Try: longtail predict {out_folder} {use}")
+    tell(f"{written(out_folder)}. Try: longtail predict {as_word(out_folder)} {use}")
 
 
 def _read_data(

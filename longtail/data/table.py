@@ -311,6 +311,9 @@ def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Ch
         with open_bytes(path) as stream:
             text = io.TextIOWrapper(stream, "utf-8-sig", newline="")
             head = text.readline()
+            if "\0" in head:
+                remedy = "Convert it to UTF-8, for example with iconv -f utf-16le -t utf-8"
+                raise table.error("the first line holds NUL bytes, as UTF-16 does", remedy=remedy)
             if delimiter is None:
                 delimiter = max(",;\t", key=head.count)
             rows = chain([head] if head else [], text)

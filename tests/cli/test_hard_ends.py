@@ -113,6 +113,57 @@ def test_propensities_of_the_options_reach_every_model_that_has_them(run: Run, r
     assert {name for name in registry.names() if "propensity_a" in registry.model_class(name)._defaults()} == with_them
 
 
+# Where results go ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "target", "said"),
+    [
+        (["predict", "m", "--input", "in.txt", "--out", "in.txt"], "in.txt", "would be lost"),
+        (["predict", "m", "--input", "in.txt", "--out", "link.txt"], "in.txt", "would be lost"),
+        (["predict", "m", "--input", "fruit.tsv", "--out", "../here/fruit.tsv"], "fruit.tsv", "would be lost"),
+        (
+            ["predict", "m", "--input", "raw", "--out", "raw/filter_labels_test.txt"],
+            "raw/filter_labels_test.txt",
+            "part",
+        ),
+        (["predict", "m", "--input", "in.txt", "--out", "m/x.jsonl"], "m/x.jsonl", "inside a model folder"),
+        (["predict", "m", "--text", "a", "--out", "folder.jsonl"], "folder.jsonl", "is a folder"),
+        (["report", "m", "--data", "fruit.csv", "--out", "fruit.csv", "--format", "md"], "fruit.csv", "would be lost"),
+        (["report", "m", "--data", "fruit.csv", "--out", "m/README.md"], "m/README.md", "inside a model folder"),
+        (["evaluate", "m", "fruit.csv", "--per-label", "fruit.csv"], "fruit.csv", "would be lost"),
+        (["evaluate", "m", "fruit.csv", "--labels-file", "l.csv", "--per-label", "l.csv"], "l.csv", "would be lost"),
+    ],
+)
+def test_results_never_replace_what_is_read(
+    words: list[str], target: str, said: str, run: Run, model: Path, raw: Path, here: Path, tmp_path: Path
+) -> None:
+    (here / "in.txt").write_text("a red plum\n")
+    (here / "link.txt").symlink_to("in.txt")
+    (here / "fruit.tsv").write_text("text\tlabels\na red plum\tplum\n")
+    (here / "l.csv").write_text("id,name\nplum,Plum\n")
+    (here / "folder.jsonl").mkdir()
+    (raw / "keys.txt").write_text("of the user")
+    words = [word.replace("../here", f"../{here.name}") for word in words]
+    path = here / target
+    before = path.read_bytes() if path.is_file() else None
+    assert said in run(*words, code=2).stderr
+    assert (path.read_bytes() if path.is_file() else None) == before
+    run("train", "fruit.csv", "--model", "popular", "--out", "m")  # the model folder holds nothing else
+
+
+def test_results_beside_the_data_are_replaced_by_the_next_run(run: Run, model: Path, here: Path) -> None:
+    (here / "in.txt").write_text("a red plum\n")
+    for _ in range(2):
+        run("predict", "m", "--input", "in.txt", "--out", "out.txt")
+        run("predict", "m", "--input", "in.txt", "--out", "new/out.jsonl")
+        run("evaluate", "m", "fruit.csv", "--per-label", "labels.csv")
+
+
+def test_a_command_to_be_copied_quotes_odd_names(run: Run, table: Path) -> None:
+    assert "longtail predict 'a b' --text" in run("train", table, "--model", "popular", "--out", "a b").stdout
+
+
 # Where it runs -------------------------------------------------------------------------------------------------------
 
 
