@@ -23,6 +23,8 @@ from longtail.errors import LongtailError
 out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
 err = Console(stderr=True)
 
+_PARTLY = re.compile(r"requested and \d+ written")  # of an array of NumPy
+
 
 def tell(message: str, style: str = "") -> None:
     """Print a line of the result."""
@@ -129,8 +131,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
 def _explained(error: OSError) -> str:
     """Return what went wrong with a file in one sentence."""
     where = f"{error.filename}: " if error.filename is not None else ""
-    # NumPy raises an OSError without a number where it could write only a part of an array.
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and "written" in str(error)):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and _PARTLY.search(str(error))):
         return f"{where}The disk is full. Free some space, or write to another disk."
     return f"{where}{error.strerror or error}."
 

@@ -115,6 +115,8 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
     """Refuse options that do not go together."""
     if bool(text) == (input is not None):
         raise SettingsError('Give either --text "…" (one or more) or --input FILE.')
+    if input == "":
+        raise SettingsError("--input is empty. Give the name of a file, or - for standard input.")
     if engine != "local":
         from longtail.engine import check_name
 
@@ -203,7 +205,8 @@ def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> 
         scores = tagger.predict(block.texts if block.texts is not None else block.X, wanted.limit)
         if block.texts is not None:
             n_texts += len(block.texts)
-            n_blank += int((scores.indptr[1:] == scores.indptr[:-1]).sum())
+            empty = (scores.indptr[1:] == scores.indptr[:-1]).nonzero()[0]
+            n_blank += len(tagger.blank_rows([block.texts[row] for row in empty])) if len(empty) else 0
         yield block, wanted.decide(scores, tagger.label_counts_)
     if n_blank:
         which = "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts have"

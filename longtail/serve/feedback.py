@@ -190,6 +190,9 @@ class FeedbackLog:
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
+                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+                if tables and "feedback" not in tables:
+                    raise sqlite3.DatabaseError("it is another database")
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
                 connection.executescript(_SCHEMA)

@@ -34,6 +34,8 @@ def sign(folder: str | os.PathLike[str], key: str | os.PathLike[str]) -> Path:
     """
     folder = Path(folder)
     read_document(folder)
+    if folder.resolve() in Path(key).resolve().parents:
+        raise SettingsError(f"{key}: is in the folder that it signs, and no secret to anyone who has it. {_MAKE_ONE}")
     path = folder / SIGNATURE
     content = {"algorithm": "HMAC-SHA256", "signature": _signature(folder, read_key(key))}
     if path.is_symlink():

@@ -110,6 +110,8 @@ class EditableTagger(StoredTagger):
         """
         target = self._label(into)
         merged = {self._label(label) for label in listed_strings(labels, "labels")} - {target}
+        if not merged:
+            raise DataError(f"there is no label to merge into {into!r}", remedy="Give at least one other label")
         # What was merged into one of them before moves along.
         moved = {label: target if to in merged else to for label, to in self._moved().items()}
         counts = np.array(self.label_counts_)

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from longtail import registry
 from longtail.cli import options
 from longtail.metrics.propensity import PROPENSITY_A, PROPENSITY_B
 from longtail.models.popular import Popular
-from tests.cli.conftest import Run
+from tests.cli.conftest import FRUITS, Run
 
 LONGTAIL = [sys.executable, "-m", "longtail"]
 ASCII = {"LANG": "C", "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
@@ -59,6 +60,12 @@ def shell(command: str, **changes: str) -> subprocess.CompletedProcess[bytes]:
         (["train", "fruit.csv", "-m", "popular", "--out", "/"], "root of the file system"),
         (["train", "fruit.csv", "-m", "popular", "--out", "."], "not a model folder"),
         (["predict", "m", "--text", "caf\udce9"], "--text is not UTF-8"),
+        (["predict", "m", "--input", ""], "--input is empty"),
+        (["learn", "m", "fruit.csv", "--feedback", "fruit.csv"], "cannot be written (file is not a database)"),
+        (["learn", "m", "fruit.csv", "--feedback", "m"], "cannot be written (unable to open database file)"),
+        (["learn", "m", "fruit.csv", "--feedback", "other.sqlite"], "cannot be written (it is another database)"),
+        (["labels", "m", "merge", "red", "--into", "red"], "no label to merge into 'red'"),
+        (["sign", "m", "--key", "m/model.json"], "is in the folder that it signs"),
         (["predict", "m", "--input", "latin.txt"], "latin.txt:2: the line is not UTF-8"),
         (["train", "latin.csv", "-m", "popular", "--out", "x"], "latin.csv"),
     ],
@@ -66,12 +73,23 @@ def shell(command: str, **changes: str) -> subprocess.CompletedProcess[bytes]:
 def test_wrong_input(words: list[str], said: str, run: Run, model: Path, here: Path) -> None:
     (here / "latin.txt").write_bytes(b"tea\ncaf\xe9\n")
     (here / "latin.csv").write_bytes(b"text,labels\ncaf\xe9 au lait,drink\ntea,drink\n")
-    before = sorted(here.rglob("*"))
+    other = sqlite3.connect(here / "other.sqlite")
+    other.execute("CREATE TABLE mine (value TEXT)")
+    other.close()
+    before = {path: path.read_bytes() for path in sorted(here.rglob("*")) if path.is_file()}
     result = run(*words, code=2)
     assert result.stdout == ""
     assert said in result.stderr
     assert len(result.stderr) < 2000
-    assert sorted(here.rglob("*")) == before
+    assert {path: path.read_bytes() for path in sorted(here.rglob("*")) if path.is_file()} == before
+
+
+def test_a_text_without_labels_is_not_said_to_be_unknown(run: Run, table: Path, here: Path) -> None:
+    run("train", table, "--model", "knn", "--out", "m")
+    run("labels", "m", "retire", "pear", "plum", "fig", "green", "blue", *FRUITS[4:])
+    (here / "in.txt").write_text("number1\nnothing known\nnumber0\n")
+    told = run("predict", "m", "--input", "in.txt").stderr
+    assert "1 of 3 texts have no word" in told
 
 
 def test_every_line_of_a_file_is_one_row(run: Run, model: Path, here: Path) -> None:
