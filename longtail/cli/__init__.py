@@ -30,6 +30,11 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         _interrupted()
+    except OSError as error:  # of the help texts; verbs explain their own
+        from longtail.cli.console import explained
+
+        sys.stderr.write(f"error: {explained(error)}\n")
+        sys.exit(2)
     except SystemError as error:  # a signal that arrives while a kernel returns its result ends up as its cause
         if isinstance(error.__cause__, KeyboardInterrupt):
             _interrupted()

@@ -20,8 +20,16 @@ from rich.console import Console
 
 from longtail.errors import LongtailError
 
-out = Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
-err = Console(stderr=True)
+
+class _Console(Console):
+    """A console that leaves a closed pipe to :func:`guarded`, as all other output does; rich would exit with code 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+out = _Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
+err = _Console(stderr=True)
 
 _PARTLY = re.compile(r"requested and \d+ written")  # of an array of NumPy
 
@@ -117,7 +125,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except OSError as error:
             with suppress(OSError):
                 _discard_output()
-            fail(_explained(error))
+            fail(explained(error))
         except UnicodeError as error:
             fail(f"Some text is not UTF-8 ({error}). Convert the input, for example with iconv -f latin1 -t utf-8.")
         except RecursionError:
@@ -128,7 +136,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
     return run_guarded
 
 
-def _explained(error: OSError) -> str:
+def explained(error: OSError) -> str:
     """Return what went wrong with a file in one sentence."""
     where = f"{error.filename}: " if error.filename is not None else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and _PARTLY.search(str(error))):

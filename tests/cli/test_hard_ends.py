@@ -210,11 +210,19 @@ def test_closed_streams(model: Path) -> None:
     assert json.loads(both.stdout)
 
 
+def test_a_reader_that_leaves_early_is_no_error(model: Path, here: Path) -> None:
+    (here / "in.txt").write_text("a red plum\n" * 3000)
+    for words in ("--input in.txt", "--input in.txt --json", "--input in.txt --out -"):
+        left = shell(f"longtail predict m {words} | head -n 1; exit ${{PIPESTATUS[0]}}")
+        assert (left.returncode, left.stderr) == (0, b""), words
+
+
 def test_a_full_disk(run: Run, table: Path, model: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if Path("/dev/full").exists():
-        full = shell("longtail predict m --text plum --json > /dev/full")
-        assert full.returncode == 2
-        assert full.stderr == b"error: The disk is full. Free some space, or write to another disk.\n"
+        for words in ("predict m --text plum --json", "predict m --text plum", "--help"):
+            full = shell(f"longtail {words} > /dev/full")
+            assert full.returncode == 2
+            assert full.stderr == b"error: The disk is full. Free some space, or write to another disk.\n"
     before = sorted(here.rglob("*"))
     for error in (OSError(errno.ENOSPC, "No space left", "x/a.npy"), OSError("100 requested and 0 written")):
 
