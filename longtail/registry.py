@@ -76,6 +76,9 @@ def make(
     RankNet(base=Parabel(n_trees=1))
     """
     tree = _syntax_tree(expression)
+    for name, given in (("settings", settings), ("defaults", defaults)):
+        if not isinstance(given, Mapping | None):
+            raise SettingsError(f"{name} is {given!r:.80}; give parameters by name, such as {{'bonsai.n_trees': 1}}.")
     by_model = _by_model(settings or {}, tree, expression)
     return _make_ranker(tree, expression, by_model, dict(defaults or {}))
 

@@ -151,3 +151,11 @@ def test_load_refuses_what_it_does_not_know(tmp_path: Path) -> None:
         registry.load(tmp_path / "m")
     with pytest.raises(ModelError, match="not a model folder"):
         registry.load(tmp_path)
+
+
+@pytest.mark.parametrize("given", [5, ["n_trees"], "n_trees=1"])
+def test_settings_that_are_not_named_are_refused(given: Any) -> None:
+    with pytest.raises(SettingsError, match="give parameters by name"):
+        registry.make("bonsai", given)
+    with pytest.raises(SettingsError, match="give parameters by name"):
+        registry.make("bonsai", defaults=given)

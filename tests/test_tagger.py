@@ -242,7 +242,7 @@ def test_series_are_taken_and_missing_labels_are_none() -> None:
     tagger = Tagger("centroid").fit(polars.Series(TEXTS), polars.Series(missing))
     assert tagger.suggest(polars.Series(TEXTS)) == expected
     with_nan = [
-        ["fruit", None, "red"],
+        ["fruit", None, "red", "", " "],
         np.array(["fruit"]),
         ("vehicle", "red", float("nan")),
         {"vehicle"},

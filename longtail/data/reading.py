@@ -140,7 +140,13 @@ def _existing(source: Any) -> Path:
             remedy="Give a path or a DataFrame of pandas or polars",
         )
     path = Path(source)
-    if not path.exists():
+    if not os.fspath(source):
+        raise DataError("the path of the data is empty", remedy="Give the path of a file or folder")
+    try:
+        exists = path.exists()
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise DataError(f"cannot be read ({error.strerror})", path=path, remedy="Check the path") from None
+    if not exists:
         raise DataError("there is no such file or folder", path=path, remedy="Check the path")
     return path
 

@@ -19,6 +19,7 @@ from longtail.store.owner import is_unfinished
 CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
 _CARD = "README.md"  # the model card that a save writes
+_LONGEST_NAME = 200  # bytes; locks and folders being written have longer names, and file systems allow 255
 _MAX_NESTING = 16  # folders inside folders; no model nests deeper
 
 
@@ -28,6 +29,9 @@ def check_replaceable(path: str | os.PathLike[str]) -> Path:
     A symbolic link is followed: what it points to is checked and replaced, the link itself stays.
     """
     target = _followed(path)
+    if "\0" in os.fspath(target) or len(os.fsencode(target.name)) > _LONGEST_NAME:
+        what = f"has a name that is longer than {_LONGEST_NAME} bytes, or that holds a NUL"
+        raise DataError(what, path=path, remedy="Choose another name")
     if os.path.lexists(target) and not _is_empty(target):
         problem = _foreign(target)
         if problem:

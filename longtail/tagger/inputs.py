@@ -26,7 +26,7 @@ def text_list(texts: Any) -> list[str]:
 
 
 def label_lists(labels: Any) -> Any:
-    """Return lists of labels without None and NaN, which data frames have for a text without labels.
+    """Return lists of labels without None and NaN, which data frames have for a text without labels, and blank names.
 
     A Series whose cells are text is cut as a column of a table is, and the separator is logged.
     """
@@ -39,7 +39,7 @@ def label_lists(labels: Any) -> Any:
     def known(row: Any) -> Any:
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):
             return row  # refused later, with the number of the row
-        return [name for name in row if not is_missing(name)]
+        return [name for name in row if not (is_missing(name) or (isinstance(name, str) and not name.strip()))]
 
     return [known(row) for row in rows]
 

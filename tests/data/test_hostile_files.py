@@ -22,6 +22,12 @@ from longtail.errors import DataError, LongtailError, SettingsError
 from longtail.kernels import pool
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b", ""])
+def test_a_path_that_cannot_be_is_refused(name: str) -> None:
+    with pytest.raises(DataError, match=r"cannot be read|no such file|is empty"):
+        longtail.read(name)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
 @pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.json", "data.svm", "data.npz", "data"])
 def test_a_fifo_is_refused(tmp_path: Path, name: str) -> None:

@@ -59,6 +59,16 @@ def test_a_save_refuses_what_is_not_a_model(tmp_path: Path, data, make) -> None:
     assert everything_in(tmp_path) == before
 
 
+@pytest.mark.parametrize("name", ["x" * 201, "é" * 101, "a\0b"])
+def test_a_name_that_no_save_can_use_is_refused_before_any_work(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DataError, match="longer than 200 bytes, or that holds a NUL"):
+        store.check_replaceable(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+    with store.atomic_folder(tmp_path / ("x" * 200)) as fresh:
+        store.write(fresh, "test", {}, {"w": np.ones(2)})
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x" * 200]
+
+
 @pytest.mark.parametrize("make", THINGS)
 @pytest.mark.parametrize("name", ["glas", "mnn", "dxml", "decaf"])
 def test_a_checkpoint_refuses_what_is_not_a_checkpoint(tmp_path: Path, data, name, make) -> None:  # type: ignore[no-untyped-def]
