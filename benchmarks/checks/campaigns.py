@@ -11,17 +11,24 @@ import gc
 import os
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 import longtail
 from benchmarks import results
+from longtail import registry
+from longtail.cli.app import app
+from longtail.errors import DataError, SettingsError
 from tests.fuzz.models import KINDS, build, data
 from tests.fuzz.run import ALL, FILES, MATRICES, fuzz
 from tests.store.test_saves import kill_savers
+from tests.test_settings import VALUES, kinds_of, made, parameters, wrong_values
 
 FINDINGS = ("raw", "crash", "hang", "wrong")
 _SHORT = ("knn", "bonsai", "fastxml", "blend")
@@ -40,6 +47,53 @@ def damage(kinds: list[str], count: int) -> None:
 def record(what: str, outcomes: dict[str, Any], seconds: float) -> None:
     """Put one campaign into the results."""
     results.add("checks", what, {"outcomes": outcomes, "seconds": seconds}, group="parts")
+
+
+def try_settings() -> None:
+    """Give every parameter of every model twelve values, in Python and on the command line."""
+    for how, use in (("in Python", _set_in_python), ("on the command line", _set_on_command_line)):
+        start, outcomes = time.monotonic(), Counter[str]()
+        for model in registry.names():
+            cls: Any = registry.model_class(model)
+            advanced = {name: kinds_of(rule) for name, rule in getattr(cls, "_advanced", {}).items()}
+            for name, annotation in (parameters(cls) | advanced).items():
+                must_be_refused = wrong_values(name, annotation)
+                for word in VALUES:
+                    ended = use(model, name, word)
+                    if ended == "answered" and word in must_be_refused:
+                        ended = "wrong"
+                    if ended in FINDINGS:
+                        print(f"settings {how}: {model}.{name}={word} {ended}", flush=True)
+                    outcomes[ended] += 1
+        print(f"settings {how}: {dict(outcomes)}", flush=True)
+        record(f"settings {how}", dict(outcomes), time.monotonic() - start)
+
+
+def _set_in_python(model: str, name: str, word: str) -> str:
+    """Return how a fit to no data ended: settings are compared before data."""
+    cls: Any = registry.model_class(model)
+    given = {name: VALUES[word]}
+    try:
+        made(cls, **({"advanced": given} if name in getattr(cls, "_advanced", {}) else given)).fit(None, None)
+    except SettingsError as error:
+        return "refused" if any(known in str(error) for known in (name, "base", "ranker")) else "raw"
+    except DataError:
+        return "answered"
+    except Exception:
+        return "raw"
+    return "wrong"
+
+
+def _set_on_command_line(model: str, name: str, word: str) -> str:
+    """Return how a training on a file that is not there ended."""
+    wraps = "base" in registry.model_class(model)._defaults()
+    line = ["train", "nowhere.csv", "-m", f"{model}(popular)" if wraps else model, "-o", "nowhere"]
+    ended = CliRunner().invoke(app, [*line, "--set", f"{model}.{name}={word}"])
+    if ended.exit_code != 2 or ended.stderr.count("\n") > 2:
+        return "raw"
+    if "nowhere.csv" in ended.stderr:
+        return "answered"
+    return "refused" if any(known in ended.stderr for known in (name, "base", "ranker")) else "raw"
 
 
 def kill(count: int) -> None:
@@ -116,6 +170,7 @@ def _answer(model: Any, X: Any) -> bytes:
 CAMPAIGNS: dict[str, Callable[[], None]] = {
     "memory": lambda: watch_memory(20_000, 200),
     "threads": lambda: predict_in_threads(60),
+    "settings": try_settings,
     "kills": lambda: kill(200),
     "matrices": lambda: damage(list(MATRICES), 500),
     "models": lambda: damage([*KINDS, "tagger"], 2000),
