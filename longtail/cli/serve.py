@@ -100,6 +100,8 @@ def serve_models(
     check_name(engine)
     if log_level not in ("debug", "info", "warning", "error"):
         raise SettingsError(f"--log-level {log_level!r}: choose debug, info, warning or error.")
+    if feedback is not None and feedback.exists() and not feedback.is_dir():  # said now, not to the first who corrects
+        raise SettingsError(f"--feedback is {feedback}, which is not a folder. Give a folder for the feedback logs.")
     from longtail.serve.process import run_service
     from longtail.serve.settings import ServiceSettings, named_models, read_tokens
 
