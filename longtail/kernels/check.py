@@ -11,7 +11,7 @@ from longtail.kernels.compiling import inner, njit
 FINE, UNORDERED, IMPOSSIBLE = 0, 1, 2
 # Where in a character a text ends: at its end, or before so many bytes more, the next of which may be limited.
 _WHOLE, _ONE_MORE, _TWO_MORE, _THREE_MORE, _FROM_A0, _FROM_90, _TO_8F, _NO_TEXT = range(8)
-_PIECE = 128  # words of 4 bytes of a text that are compared together
+_PIECE, _PART = 2048, 64  # bytes of a text that are compared together, and in pieces that are not ASCII
 
 
 class LabelTrees(NamedTuple):
@@ -60,30 +60,35 @@ def is_text(content, offsets):
     Offsets ascend. Surrogates are let through, as Python does with "surrogatepass".
     """
     state, at = _WHOLE, 0
-    n_pieces = len(content) // (4 * _PIECE)
-    words = content[: 4 * _PIECE * n_pieces].view(np.uint32)
-    for piece in range(n_pieces + 1):
-        if piece < n_pieces and state == _WHOLE:
-            own = words[piece * _PIECE : (piece + 1) * _PIECE]
-            bits = np.uint32(0)
-            for i in range(_PIECE):
-                bits = np.uint32(bits | own[i])
-            if not bits & np.uint32(0x80808080):
+    words = content[: len(content) // 4 * 4].view(np.uint32)
+    for piece in range(0, len(content), _PIECE):
+        if state == _WHOLE and piece + _PIECE <= len(content) and _is_ascii(words[piece // 4 : (piece + _PIECE) // 4]):
+            continue
+        for part in range(piece, min(piece + _PIECE, len(content)), _PART):
+            end = min(part + _PART, len(content))
+            if state == _WHOLE and end == part + _PART and _is_ascii(words[part // 4 : end // 4]):
                 continue
-        begin, end = 4 * _PIECE * piece, min(4 * _PIECE * (piece + 1), len(content))
-        most = len(offsets)
-        while at < most:  # bisection: offsets into pieces of ASCII are passed over
-            middle = (at + most) // 2
-            if offsets[middle] < begin:
-                at = middle + 1
-            else:
-                most = middle
-        for i in range(begin, end):
-            while at < len(offsets) and offsets[at] <= i:
-                state = state if state == _WHOLE else _NO_TEXT
-                at += 1
-            state = _after_byte(content[i], state)
+            most = len(offsets)
+            while at < most:  # bisection: offsets into parts of ASCII are passed over
+                middle = (at + most) // 2
+                if offsets[middle] < part:
+                    at = middle + 1
+                else:
+                    most = middle
+            for i in range(part, end):
+                while at < len(offsets) and offsets[at] <= i:
+                    state = state if state == _WHOLE else _NO_TEXT
+                    at += 1
+                state = _after_byte(content[i], state)
     return state == _WHOLE
+
+
+@inner
+def _is_ascii(words):
+    bits = np.uint32(0)
+    for i in range(len(words)):
+        bits = np.uint32(bits | words[i])
+    return not bits & np.uint32(0x80808080)
 
 
 @inner
