@@ -45,6 +45,9 @@ from longtail.store.facts import FINITE
 from longtail.store.invariants import Rules
 
 _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
+# A trial is trained on at most so many points, or on more if points times labels are fewer than the pairs. On 15,000
+# points of three data sets with many labels the choice was that of all points, in less than half of the time.
+_TRIAL_POINTS, _TRIAL_PAIRS = 5_000, 10_000_000
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
 _KEPT_AGAINST_ALL, _INNER_LEVEL = 2.2, 0.12  # the same
 _MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
@@ -141,12 +144,21 @@ class LabelTreeRanker(Ranker):
             rows, held_rows = split(Y, 1 / 3, self._seed)
             held = X[held_rows], Y[held_rows]
             X, Y = X[rows], Y[rows]
-        if held[1].nnz == 0:  # every point is the last one of a label
+        most = max(_TRIAL_POINTS, _TRIAL_PAIRS // Y.shape[1])
+        (X, Y), held = self._sampled(X, Y, most), self._sampled(*held, most // 2)
+        if held[1].nnz == 0 or Y.nnz == 0:  # every point is the last one of a label
             return usual
         with progress.stage("choosing the cost"):
             costs = [share * usual for share in _SHARES]
             forests = self._grow(self._plant(X, Y, 1), X, Y, costs, haste=2)
             return costs[_smallest_near_best(np.array([self._held_out_scores(f, Y, held) for f in forests]))]
+
+    def _sampled(self, X: csr_array, Y: csr_array, most: int) -> tuple[csr_array, csr_array]:
+        """Return at most `most` points, drawn at random."""
+        if X.shape[0] <= most:
+            return X, Y
+        rows = np.sort(np.random.default_rng(self._seed).choice(X.shape[0], most, replace=False))
+        return X[rows], Y[rows]
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy with the cost that is best for this data."""

@@ -124,6 +124,24 @@ def test_the_cost_is_chosen_where_points_are_few(
     assert kind().fit(X, Y).cost_ == 1.0
 
 
+def test_the_trial_of_costs_is_bounded_where_labels_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    sizes: list[tuple[int, ...]] = []
+    grow = Bonsai._grow
+
+    def noted(self: Bonsai, trees: Any, X: csr_array, Y: csr_array, costs: Any, **rest: Any) -> Any:
+        sizes.append((X.shape[0], len(costs)))
+        return grow(self, trees, X, Y, costs, **rest)
+
+    monkeypatch.setattr(Bonsai, "_grow", noted)
+    monkeypatch.setattr("longtail.models.label_tree._TRIAL_POINTS", 40)
+    for pairs, trial in ((0, 40), (70 * Y.shape[1], 70)):
+        monkeypatch.setattr("longtail.models.label_tree._TRIAL_PAIRS", pairs)
+        sizes.clear()
+        assert Bonsai(n_trees=1).fit(X, Y).cost_ in (0.25, 0.5, 1.0)
+        assert sizes == [(trial, 3), (X.shape[0], 1)]
+
+
 def test_dismec_takes_a_cost_that_a_validation_part_likes() -> None:
     X, Y, _ = toy()
     held = X[:60], Y[:60]
