@@ -36,6 +36,9 @@ InputOption = Annotated[
         show_default=False,
     ),
 ]
+TextArguments = Annotated[
+    list[str] | None, typer.Argument(metavar="TEXT", help="Texts to label, as with --text.", show_default=False)
+]
 OutFile = Annotated[
     Path | None,
     typer.Option(
@@ -53,6 +56,7 @@ ResumeFlag = Annotated[
 
 def predict_labels(
     folder: ModelFolder,
+    texts: TextArguments = None,
     text: TextsOption = None,
     input: InputOption = None,
     out_file: OutFile = None,
@@ -64,6 +68,10 @@ def predict_labels(
     options: DataOptions,
 ) -> None:
     """Suggest labels for texts, for every point of a file, or for many files: --input 'parts/*.parquet' --out DIR."""
+    files = [name for name in texts or () if os.path.exists(name)]  # Path.exists raises for long texts
+    if files:
+        raise SettingsError(f"{files[0]} is a file. To label its points, give --input {files[0]}.")
+    text = [*(texts or ()), *(text or ())]
     _check(text, input, out_file, resume, engine)
     if out_file is not None and str(out_file) != "-" and not is_pattern(input):
         check_output_file(out_file, "--out", input, options.labels_file)

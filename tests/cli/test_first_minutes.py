@@ -193,3 +193,11 @@ def test_a_spreadsheet_is_named_as_such(run, here, name):
     (here / name).write_bytes(b"PK\3\4")
     message = run("train", name, "--model", "popular", "--out", "m", code=2).stderr
     assert f"{name}: spreadsheets are not read. Save it as CSV" in message
+
+
+def test_texts_may_follow_the_folder(run, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    by_option = run("predict", "m", "--text", "red pear", "--json").stdout
+    assert json.loads(run("predict", "m", "red pear", "--json").stdout) == json.loads(by_option)
+    assert f"give --input {table.name}" in run("predict", "m", table.name, code=2).stderr
+    assert run("predict", "m", 500 * "red pear ").stdout  # longer than any file name
