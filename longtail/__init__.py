@@ -44,6 +44,8 @@ if TYPE_CHECKING:  # for type checkers and editors; tests/test_imports.py compar
     from longtail.models import RankNet as RankNet
     from longtail.models import TAug as TAug
     from longtail.models import TextMatch as TextMatch
+    from longtail.models import VectorKNN as VectorKNN
+    from longtail.models import VectorMatch as VectorMatch
     from longtail.registry import load as load
     from longtail.registry import make as make
     from longtail.tagger import Tagger as Tagger

@@ -27,6 +27,8 @@ if TYPE_CHECKING:  # for type checkers and editors; tests/test_imports.py compar
     from longtail.models.ranknet import RankNet as RankNet
     from longtail.models.taug import TAug as TAug
     from longtail.models.textmatch import TextMatch as TextMatch
+    from longtail.models.vectorknn import VectorKNN as VectorKNN
+    from longtail.models.vectormatch import VectorMatch as VectorMatch
 
 MODELS = {
     "blend": "longtail.models.blend:Blend",
@@ -46,6 +48,8 @@ MODELS = {
     "ranknet": "longtail.models.ranknet:RankNet",
     "taug": "longtail.models.taug:TAug",
     "textmatch": "longtail.models.textmatch:TextMatch",
+    "vectorknn": "longtail.models.vectorknn:VectorKNN",
+    "vectormatch": "longtail.models.vectormatch:VectorMatch",
 }
 
 CLASSES = {target.partition(":")[2]: target.partition(":")[0] for target in MODELS.values()}

@@ -15,7 +15,7 @@ from longtail.models.base import Ranker
 FAILING: dict[tuple[str, str], str] = {}
 """Checks that do not hold, with the reason: at most five. The test fails as soon as one of them holds."""
 
-WITH_TEXT = {"textmatch"}
+WITH_TEXT = {"textmatch", "vectormatch"}
 """Rankers that need label text, which the checks do not give: ``fit(X, y)`` is refused with what to do."""
 
 SMALL = {"n_jobs": 1, "n_trees": 1, "dim": 8, "epochs": 2, "n_folds": 2}
