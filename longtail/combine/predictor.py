@@ -52,6 +52,8 @@ class CandidatePredictor:
     combiner : Combiner
     width : int
         Number of labels requested from each lister, at least.
+    n_features : int, optional
+        Number of features that scorers and the profile use; columns from there on are for listers alone.
     """
 
     scorers: list[PairScorer]
@@ -60,6 +62,12 @@ class CandidatePredictor:
     profile: LabelProfile
     combiner: Combiner = field(default_factory=lambda: Combiner.untrained(Layout(0, 0)))
     width: int = WIDTH
+    n_features: int | None = None
+
+    def points(self, X: csr_array) -> SparseRows:
+        """Return points with the features that scorers and the profile use."""
+        points = SparseRows.of(X)
+        return points if self.n_features is None else points.divided(self.n_features)[0]
 
     def layout(self, n_listers: int) -> Layout:
         """Return the columns of a pair's features with this many listers."""
@@ -75,7 +83,7 @@ class CandidatePredictor:
             part = slice(start, min(start + _ROWS, n))
             rows = X[part] if n > _ROWS else X
             best = TopLabels(labels[part], scores[part], counts[part])
-            self._rank(SparseRows.of(rows), listing(rows, max(k, self.width)), k, n_jobs, best)
+            self._rank(self.points(rows), listing(rows, max(k, self.width)), k, n_jobs, best)
         return from_top_k(labels, scores, counts, len(self.frequency))
 
     def predict_one(self, point: SparseRows, lists: list[CandidateList], k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -150,15 +158,17 @@ class CandidatePredictor:
         return facts, arrays | {"frequency": self.frequency, "unseen": self.unseen} | self.profile.arrays()
 
     @staticmethod
-    def array_rules(facts: dict[str, Any], names: Container[str], n_scorers: int, n_listers: int) -> Rules:
-        """Declare what the arrays of :meth:`state` must be, for so many members."""
+    def array_rules(
+        facts: dict[str, Any], names: Container[str], n_scorers: int, n_listers: int, n_features: str = "D"
+    ) -> Rules:
+        """Declare what the arrays of :meth:`state` must be, for so many members and features."""
         text, centroids = (f"profile_{name}_data" in names for name in ("text", "centroids"))
         expected = [n_scorers, n_listers, 3 * text + centroids]
         check_facts({"layout": OneOf(expected), "share": SHARE}, facts, "the combiner")
         rules = Rules({"frequency": floats("L", least=0), "unseen": flags("L")})
         rules |= Combiner.array_rules(Layout(*expected), names)
         for name, there in (("text", text), ("centroids", centroids)):
-            rules |= csr(f"profile_{name}", "L", "D", unit=True) if there else Rules()
+            rules |= csr(f"profile_{name}", "L", n_features, unit=True) if there else Rules()
         return rules
 
     @classmethod
@@ -181,7 +191,7 @@ class CandidatePredictor:
         for start in range(0, X.shape[0], _LEARNT_ROWS):
             rows = X[start : start + _LEARNT_ROWS]
             lists = listing(rows, self.width)
-            points, layout = SparseRows.of(rows).frozen(), self.layout(len(lists))
+            points, layout = self.points(rows).frozen(), self.layout(len(lists))
             pairs, encoded = self._pairs(points, lists, _LEADING if lists else WIDTH, n_jobs)
             features = np.empty((*pairs.labels.shape, layout.n_features), np.float32)
             spread(

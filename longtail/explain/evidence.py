@@ -51,10 +51,10 @@ def matching_words(
     if match is not None:
         Z = match.texts_.point_rows(point.indices, labels, point.shape[1])
     else:
-        Z = vectorizer.transform([names[label] for label in labels])
+        Z = vectorizer.transform_terms([names[label] for label in labels])
     weight = np.zeros(point.shape[1])
     weight[point.indices] = point.data
-    own = vectorizer.transform(words) if words else csr_array(point.shape)
+    own = vectorizer.transform_terms(words) if words else csr_array(point.shape)
     word_of = dict(zip(own.indices.tolist(), np.repeat(words or [""], np.diff(own.indptr)).tolist(), strict=True))
     found = []
     for a, b in pairwise(Z.indptr.tolist()):
@@ -77,7 +77,7 @@ def member_scores(
     if blend is None:
         return [([], None) for _ in labels]
     width = min(blend.predictor_.width, blend.n_labels_)
-    lists = [member.predict(point, width) for member in blend.members_]
+    lists = [member.predict(blend.features_of(member, point), width) for member in blend.members_]
     best = blend.predict(point, depth)
     shares = blend.contributions(point, best, labels)
     found = []

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from longtail.explain.evidence import TOLERANCE, matching_words, member_scores, near_points
 from longtail.explain.explanation import EXACT, OCCLUSION, ExplainedWord, Explanation, LabelExplanation
@@ -21,8 +22,6 @@ from longtail.explain.words import (
 from longtail.models.contributions import Contributions, contributions, is_additive
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from longtail.tagger import Tagger
 
 _log = logging.getLogger("longtail.explain")
@@ -58,6 +57,7 @@ def explain_text(
     spans = word_spans(text)
     words = list(spans)[:max_words]
     point = tagger.features([text])
+    terms, vector = _terms_and_vector(tagger, point)
     depth = min(tagger.n_labels_, max(_VARIANT_LABELS, 4 * k))
     best = tagger.ranker_.predict(point, depth)
     wanted = best.indices[:k].tolist() if labels is None else [int(label) for label in labels]
@@ -67,10 +67,10 @@ def explain_text(
         effects = [additive_effects(one, tagger.vectorizer_, words, spans) for one in sums]
         own = np.array([one.score for one in sums])
     else:
-        effects = _occlude(tagger, text, words, spans, wanted, depth)
+        effects = _occlude(tagger, text, vector, words, spans, wanted, depth)
     names, counts = tagger.label_names_, tagger.label_counts_
-    near = near_points(tagger.ranker_, point, wanted, names)
-    matched = matching_words(tagger.ranker_, tagger.vectorizer_, point, wanted, names, words)
+    near = near_points(tagger.ranker_, terms, wanted, names)
+    matched = matching_words(tagger.ranker_, tagger.vectorizer_, terms, wanted, names, words)
     members = member_scores(tagger.ranker_, point, wanted, depth)
     listed = set(best.indices.tolist())
     return Explanation(
@@ -94,16 +94,35 @@ def explain_text(
         ],
         words_tried=len(words),
         words_left_out=len(spans) - len(words),
-        words_known=int(point.nnz),
+        words_known=int(terms.nnz),
     )
 
 
+def _terms_and_vector(tagger: Tagger, point: csr_array) -> tuple[csr_array, np.ndarray | None]:
+    """Return the terms of a point, and the vector of its text if the model uses one."""
+    n_terms = tagger.vectorizer_.n_features_ if tagger.vectorizer_ is not None else point.shape[1]
+    if point.shape[1] == n_terms:
+        return point, None
+    return csr_array(point[:, :n_terms]), point[:, n_terms:].toarray()
+
+
 def _occlude(
-    tagger: Tagger, text: str, words: list[str], spans: Spans, labels: list[int], depth: int
+    tagger: Tagger,
+    text: str,
+    vector: np.ndarray | None,
+    words: list[str],
+    spans: Spans,
+    labels: list[int],
+    depth: int,
 ) -> list[list[ExplainedWord]]:
-    """Return the effects of the words on each label, from one batch with every variant of the text."""
+    """Return the effects of the words on each label, from one batch with every variant of the text.
+
+    All variants have the vector of the whole text: to encode each of them would take seconds. What the vector adds is
+    among the contributions of the members.
+    """
     variants = [text, *(text_without(text, spans[word]) for word in words)]
-    table = occlusion_table(tagger.predict(variants, depth), labels, depth)
+    given = variants if vector is None else tagger.features(variants, np.repeat(vector, len(variants), axis=0))
+    table = occlusion_table(tagger.predict(given, depth), labels, depth)
     return [occlusion_effects(table[:, at], words, spans) for at in range(len(labels))]
 
 

@@ -77,7 +77,7 @@ def additive_effects(found: Contributions, vectorizer: Any, words: list[str], sp
     A feature that several words share, as in hashing, is divided among them by how often they occur. A feature of no
     single word, as a pair of words, is named by its term.
     """
-    own = vectorizer.transform(words) if words else csr_array((0, found.n_features), dtype=np.float32)
+    own = vectorizer.transform_terms(words) if words else csr_array((0, found.n_features), dtype=np.float32)
     times = np.array([len(spans[word]) for word in words], float)
     weight, rows = np.zeros(found.n_features), entry_rows(own)
     np.add.at(weight, own.indices, times[rows])

@@ -28,6 +28,15 @@ class SparseRows(NamedTuple):
         """Return one point by its features and their values."""
         return cls(np.array([0, len(indices)], np.int32), indices, values)
 
+    def divided(self, column: int) -> tuple[SparseRows, SparseRows]:
+        """Return the features before a column, and those from it on, which are counted from 0 again."""
+        before = self.idx < column
+        ends = np.zeros(len(before) + 1, self.ptr.dtype)
+        np.cumsum(before, out=ends[1:])
+        ptr = ends[self.ptr]
+        first = SparseRows(ptr, self.idx[before], self.val[before])
+        return first, SparseRows(self.ptr - ptr, self.idx[~before] - np.int32(column), self.val[~before])
+
     def frozen(self) -> SparseRows:
         """Return read-only views, so that kernels are compiled for one type."""
         return SparseRows(frozen(self.ptr), frozen(self.idx), frozen(self.val))

@@ -7,8 +7,10 @@ points; every pair of point and candidate has features (:mod:`longtail.combine`)
 probability that the label is correct. Then the members learn from the held-out points too.
 
 Without members given, they are chosen by the data: DECAF where labels have text and GLaS where they have none, DiSMEC
-or Bonsai by the number of labels, KNN, and TextMatch. With a time budget, members that do not fit into it are trained
-for fewer epochs or left out, and members that do not help on held-out points are dropped.
+or Bonsai by the number of labels, KNN, and TextMatch. Where the last features of a point are a dense vector, such as a
+sentence embedding, VectorKNN and VectorMatch see that vector, and all other members the features before it. With a time
+budget, members that do not fit into it are trained for fewer epochs or left out, and members that do not help on
+held-out points are dropped.
 """
 
 from __future__ import annotations
@@ -21,21 +23,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from longtail import progress, store
 from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
 from longtail.combine.selection import DEPTH, compared, measures
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
-from longtail.models.training_part import TrainingPart
+from longtail.models.training_part import MemberParts, TrainingPart
 from longtail.models.wrapper import check_base
-from longtail.params import NOT_NEGATIVE, POSITIVE, Anything, Jobs, Number, Seed, available_if, optional
+from longtail.params import NOT_NEGATIVE, POSITIVE, Anything, Integer, Jobs, Number, Seed, available_if, optional
 from longtail.sparse import label_counts, labelled_rows, select_labels
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
@@ -71,6 +73,10 @@ class Blend(Ranker):
         Time that training may take. Members that do not fit are trained for fewer epochs or left out, and members that
         do not help on held-out points are dropped. By default 600 for members chosen by the data, and no limit for
         members given.
+    vector_size : int
+        Number of the last features that are one dense vector per point and per label text, such as a sentence
+        embedding. VectorKNN and, for labels with text, VectorMatch are added as members that compare these vectors;
+        other members do not see them. A tagger with an encoder sets it.
     validation_fraction : float
         Share of points held out to train the combiner, 5,000 at most. Unused where `fit` is given a validation part.
     propensity_a, propensity_b : float
@@ -101,6 +107,7 @@ class Blend(Ranker):
     _constraints: ClassVar = {
         "members": Anything("a list of rankers, or None"),
         "seconds": optional(POSITIVE),
+        "vector_size": Integer(0),
         "validation_fraction": Number(0, 0.5, above=True),
         "propensity_a": NOT_NEGATIVE,
         "propensity_b": POSITIVE,
@@ -111,11 +118,13 @@ class Blend(Ranker):
     predictor_: CandidatePredictor
     report_: list[dict[str, Any]]
     why_: str
+    n_words_: int | None  # features before the vectors; None without vectors
 
     def __init__(
         self,
         members: Sequence[Any] | None = None,
         seconds: float | None = None,
+        vector_size: int = 0,
         validation_fraction: float = 0.1,
         propensity_a: float = 0.55,
         propensity_b: float = 1.5,
@@ -124,6 +133,7 @@ class Blend(Ranker):
     ) -> None:
         self.members = members
         self.seconds = seconds
+        self.vector_size = vector_size
         self.validation_fraction = validation_fraction
         self.propensity_a = propensity_a
         self.propensity_b = propensity_b
@@ -159,37 +169,75 @@ class Blend(Ranker):
         from longtail.models.budget import Budget
 
         budget = Budget(self._seconds())
-        Z = None if Z is None or not Z.nnz else Z
-        part = TrainingPart.divide(X, Y, Z, validation, self.validation_fraction, self._seed, _MOST_HELD_OUT)
-        members = self._plan(budget, part)
+        self._check_vector_size(X)
+        parts = self._divide(X, Y, Z, validation)
+        part = parts.words
+        members = self._plan(budget, parts)
         self.members_ = []
         names = {}
         for number, member in enumerate(sorted(members, key=_is_network)):  # networks last: trees suggest negatives
             others = any(not _is_network(m) for m in members if m is not member)
             name = f"{number + 1}-{member.kind}"
             begin = time.perf_counter()
-            self.members_.append(self._fit_member(member, replace(part, listed_elsewhere=others), name))
+            own = replace(parts.seen_by(member), listed_elsewhere=others)
+            self.members_.append(self._fit_member(member, own, name))
             budget.note(self.members_[-1], time.perf_counter() - begin)
             names[id(self.members_[-1])] = name
-        combiner = self._find_combiner(part, budget)
+        combiner = self._find_combiner(parts, budget)
         enough = self._steps.value("time-left", lambda: [budget.fits_rest(self.members_, part), budget.remarks])
         budget.remarks = enough[1]
-        if not enough[0]:
-            part = replace(part, rest=None)
         for member in self.members_:
-            if part.rest is not None or _is_network(member):
+            own = parts.seen_by(member)
+            if not enough[0]:
+                own = replace(own, rest=None)
+            if own.rest is not None or _is_network(member):
                 with progress.stage(f"all points: {member.kind}"):
-                    self._finish(f"{names[id(member)]}-rest", member, partial(member._fit_rest, part))
-        self._settle(X, Y, Z, combiner)
+                    self._finish(f"{names[id(member)]}-rest", member, partial(member._fit_rest, own))
+        self._settle(part.X, Y, part.Z, combiner)
         self.why_ = " ".join([self.why_, *budget.remarks]).strip()
+
+    def _divide(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
+    ) -> MemberParts:
+        """Hold out points, and divide the features of all points into those before the vectors and the vectors."""
+        self.n_words_ = X.shape[1] - self.vector_size if self.vector_size else None
+        if self.n_words_ is None:
+            part = TrainingPart.divide(
+                X, Y, _filled(Z), validation, self.validation_fraction, self._seed, _MOST_HELD_OUT
+            )
+            return MemberParts(part, part)
+        words, vectors = self._columns(X)
+        Z_words, Z_vectors = (None, None) if Z is None else map(_filled, self._columns(Z))
+        held = held_vectors = None
+        if validation is not None:
+            held_words, held_vectors = self._columns(validation[0])
+            held = held_words, validation[1]
+        part = TrainingPart.divide(words, Y, Z_words, held, self.validation_fraction, self._seed, _MOST_HELD_OUT)
+        return MemberParts(part, part.with_features(vectors, Z_vectors, held_vectors))
+
+    def _columns(self, A: csr_array) -> tuple[csr_array, csr_array]:
+        """Return what members see: the features before the vectors, and the vectors."""
+        return (A, A) if self.n_words_ is None else _divided_columns(A, self.n_words_)
 
     def _seconds(self) -> float | None:
         return DEFAULT_SECONDS if self.seconds is None and self.members is None else self.seconds
 
-    def _members(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> list[Ranker]:
-        """Return unfitted members: copies of those given, or those that suit the data."""
-        if self.members is not None:
-            return [member.unfitted() for member in self.members]
+    def _members(self, X: csr_array, Y: csr_array, Z: csr_array | None, label_vectors: bool = False) -> list[Ranker]:
+        """Return unfitted members: copies of those given, or those that suit the data; and those for vectors.
+
+        `label_vectors` says whether label texts have vectors.
+        """
+        members = self._chosen_members(X, Y, Z) if self.members is None else [m.unfitted() for m in self.members]
+        if not self.vector_size or any(member.takes_vectors for member in members):
+            return members
+        from longtail.models.vectorknn import VectorKNN
+        from longtail.models.vectormatch import VectorMatch
+
+        members.append(VectorKNN(n_jobs=self.n_jobs))
+        return [*members, VectorMatch(n_jobs=self.n_jobs)] if label_vectors else members
+
+    def _chosen_members(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> list[Ranker]:
+        """Return unfitted members that suit the data."""
         from longtail.models.knn import KNN
 
         shared: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self._seed}
@@ -230,18 +278,31 @@ class Blend(Ranker):
 
         A network keeps its tables until the end; of another member, its model remains, about a third of its fit.
         """
-        members = self._members(X, Y, Z)
-        needed = [(_is_network(member), member.memory_needed(X, Y, Z)) for member in members]
+        words: tuple[Any, ...] = (X, Z)
+        vectors = words
+        if self.vector_size:
+            self._check_vector_size(X)
+            first = X.shape[1] - self.vector_size
+            both = [(None, None) if A is None else _divided_columns(A, first) for A in (X, Z)]
+            words, vectors = zip(*both, strict=True)
+        members = self._members(words[0], Y, words[1], vectors[1] is not None)
+        needed = [
+            (_is_network(member), member.memory_needed(X_own, Y, Z_own))
+            for member in members
+            for X_own, Z_own in [vectors if member.takes_vectors else words]
+        ]
         largest = max(n_bytes for _, n_bytes in needed)
         kept = sum(n_bytes if network else n_bytes / 3 for network, n_bytes in needed)
         alive = max(largest, kept)
-        profile = 8.0 * min(256.0 * Y.shape[1], X.nnz / max(1, X.shape[0]) * Y.nnz)  # centroids of labels
+        n_words = words[0].nnz / max(1, X.shape[0])
+        profile = 8.0 * min(256.0 * Y.shape[1], n_words * Y.nnz)  # centroids of labels
         pairs = _BYTES_PER_HELD_OUT * min(_MOST_HELD_OUT, self.validation_fraction * X.shape[0])
         return 2 * data_bytes(X, Y) + alive + profile + pairs
 
-    def _plan(self, budget: Budget, part: TrainingPart) -> list[Ranker]:
+    def _plan(self, budget: Budget, parts: MemberParts) -> list[Ranker]:
         """Return the members to fit, as the budget allows."""
-        members = self._members(part.X, part.Y, part.Z)
+        part = parts.words
+        members = self._members(part.X, part.Y, part.Z, parts.vectors.Z is not None)
         facts = self._steps.value("plan", lambda: budget.decisions(members, budget.plan(members, part)))
         return budget.follow(facts, members)
 
@@ -265,14 +326,14 @@ class Blend(Ranker):
                 self._finish(f"{name}-part", member, lambda: member._fit_part(part))
         return member
 
-    def _find_combiner(self, part: TrainingPart, budget: Budget) -> Combiner:
+    def _find_combiner(self, parts: MemberParts, budget: Budget) -> Combiner:
         """Train the combiner, or load it from a checkpoint, with the members that it was trained for."""
         from longtail.combine.combiner import Combiner
 
         everyone = self.members_
 
         def compute() -> tuple[dict[str, Any], Arrays]:
-            self._combine(part, select=budget.binding)
+            self._combine(parts, select=budget.binding)
             kept = [i for i, member in enumerate(everyone) if any(member is m for m in self.members_)]
             facts, arrays = self.predictor_.combiner.state()
             chosen = {"report": self.report_, "why": self.why_, "threshold": self.threshold_}
@@ -283,8 +344,9 @@ class Blend(Ranker):
         self.report_, self.why_, self.threshold_ = facts["report"], facts["why"], facts["threshold"]
         return Combiner.restored(facts["combiner"], arrays)
 
-    def _combine(self, part: TrainingPart, select: bool) -> None:
+    def _combine(self, parts: MemberParts, select: bool) -> None:
         """Train the combiner on the held-out points, and with `select` drop members that do not help."""
+        part = parts.words
         X, Y_train = part.X[part.rows], part.Y[part.rows]
         self.threshold_ = None
         self.report_, self.why_ = [], "The mean of all members, because no held-out point has a known label."
@@ -296,7 +358,7 @@ class Blend(Ranker):
         some = labelled_rows(select_labels(part.held[1], known))
         if not len(some):
             return
-        X_held, Y_held = part.held[0][some], part.held[1][some]
+        X_held, Y_held = self._held_points(parts)[some], part.held[1][some]
         Y_known = select_labels(Y_held, known)
         with progress.stage("combining"):
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
@@ -318,6 +380,14 @@ class Blend(Ranker):
         self.threshold_ = threshold_of_probabilities(Y_known, whole)
         self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
         self.why_ = compared(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
+
+    def _held_points(self, parts: MemberParts) -> csr_array:
+        """Return the held-out points with all features, as they are predicted."""
+        assert parts.words.held is not None
+        if self.n_words_ is None:
+            return parts.words.held[0]
+        assert parts.vectors.held is not None
+        return csr_array(hstack([parts.words.held[0], parts.vectors.held[0]], format="csr"))
 
     def _drop_members(
         self, pairs: HeldOutPairs, rows: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
@@ -359,6 +429,7 @@ class Blend(Ranker):
         profile = LabelProfile.of(X, Y, Z, self.n_jobs)
         scorers = [self._scorer(member) for member in self._networks()]
         fresh = CandidatePredictor(scorers, frequencies(Y), label_counts(Y) == 0, profile)
+        fresh.n_features = self.n_words_
         if combiner is None:
             from longtail.combine.combiner import Combiner
 
@@ -383,13 +454,14 @@ class Blend(Ranker):
         self._append_labels(check_features(label_features, self.n_features_in_, "label_features"))
         return self
 
-    def _append_labels(self, Z: csr_array) -> None:
+    def _append_labels(self, label_features: csr_array) -> None:
         """Make room for labels without points, whose text may be empty."""
+        Z, vectors = self._columns(label_features)
         more, predictor = Z.shape[0], self.predictor_
         n_labels = self.n_labels_ + more
         for member in self.members_:
             if member._scores_text():
-                member.add_labels(Z)  # type: ignore[attr-defined]
+                member.add_labels(vectors if member.takes_vectors else Z)  # type: ignore[attr-defined]
             elif _is_network(member):
                 self._scorer(member).labels.widen(n_labels)
             member.n_labels_ = n_labels
@@ -422,9 +494,11 @@ class Blend(Ranker):
         voters = self._voters()
         if Y.shape[1] > self.n_labels_:
             self._append_labels(csr_array((Y.shape[1] - self.n_labels_, self.n_features_in_), dtype=np.float32))
-        for member in voters:
-            member.partial_fit(X, Y)
-        points, labels = voters[0].points_.matrices(self.n_features_in_)
+        words, vectors = self._columns(X)
+        for member in self.members_:
+            if member in voters or member.kind == "vectorknn":
+                member.partial_fit(vectors if member.takes_vectors else words, Y)  # type: ignore[attr-defined]
+        points, labels = voters[0].points_.matrices(voters[0].n_features_in_)
         self.predictor_.profile.update(points, labels, np.unique(Y.indices), self.n_jobs)
         self.predictor_ = replace(
             self.predictor_, frequency=frequencies(labels), unseen=self.predictor_.unseen & (label_counts(Y) == 0)
@@ -460,15 +534,36 @@ class Blend(Ranker):
 
     def _listing(self, X: csr_array, k: int) -> list[CandidateList]:
         jobs = threads_for(X.shape[0], self.n_jobs, FEW_SLOW_ROWS)
-        return [member._candidates(SparseRows.of(X), k, jobs) for member in self._listers()]
+        return self._list_candidates(*self._divided(SparseRows.of(X)), k, jobs)
+
+    def _divided(self, points: SparseRows) -> tuple[SparseRows, SparseRows]:
+        """Return what members see of points: the features before the vectors, and the vectors."""
+        return (points, points) if self.n_words_ is None else points.divided(self.n_words_)
+
+    def _list_candidates(
+        self, words: SparseRows, vectors: SparseRows, k: int, n_jobs: int | None
+    ) -> list[CandidateList]:
+        return [member._candidates(vectors if member.takes_vectors else words, k, n_jobs) for member in self._listers()]
+
+    def features_of(self, member: Ranker, X: csr_array) -> csr_array:
+        """Return the features of points that one of ``members_`` sees, with the columns that it was fitted to.
+
+        Parameters
+        ----------
+        member : Ranker
+            One of ``members_``.
+        X : csr_array, (N, D)
+            Points with all features.
+        """
+        return self._columns(X)[member.takes_vectors]
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs, FEW_SLOW_ROWS))
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        point = SparseRows.single(indices, values)
-        lists = [member._candidates(point, max(k, self.predictor_.width), 1) for member in self._listers()]
-        return self.predictor_.predict_one(point, lists, k)
+        words, vectors = self._divided(SparseRows.single(indices, values))
+        lists = self._list_candidates(words, vectors, max(k, self.predictor_.width), 1)
+        return self.predictor_.predict_one(words, lists, k)
 
     def contributions(self, point: csr_array, best: csr_array, labels: Sequence[int]) -> list[Shares | None]:
         """Return what each of ``members_`` contributes to the log odds of labels of one point.
@@ -487,7 +582,7 @@ class Blend(Ranker):
         lists = self._listing(point, max(best.nnz, self.predictor_.width))
         order = [*self._networks(), *self._listers()]
         place = [next(i for i, one in enumerate(order) if one is member) for member in self.members_]
-        found = attribute(self.predictor_, SparseRows.of(point), lists, (best.indices, best.data), labels)
+        found = attribute(self.predictor_, self.predictor_.points(point), lists, (best.indices, best.data), labels)
         return [None if one is None else one._replace(members=one.members[place]) for one in found]
 
     def _fitted_parts(self) -> Iterable[Ranker]:
@@ -499,6 +594,7 @@ class Blend(Ranker):
         facts, arrays = self.predictor_.state()
         parts = {f"member_{i}": member for i, member in enumerate(self.members_)}
         chosen = self.members is None
+        facts["adds_vectors"] = bool(self.vector_size) and not any(m.takes_vectors for m in self.members or ())
         facts |= {"report": self.report_, "why": self.why_, "chosen": chosen, "threshold": self.threshold_}
         return facts, arrays, parts
 
@@ -506,7 +602,8 @@ class Blend(Ranker):
     def _read(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Self:
         members = [parts[f"member_{i}"] for i in range(len(parts))]
         params = {name: value for name, value in stored.meta["params"].items() if name != "members"}
-        model = cls(None if stored.meta["chosen"] else members, **params)
+        given = [m for m in members if not (m.takes_vectors and stored.meta.get("adds_vectors"))] or members
+        model = cls(None if stored.meta["chosen"] else given, **params)
         model._take_state(stored, parts)
         return model
 
@@ -521,13 +618,57 @@ class Blend(Ranker):
     @classmethod
     def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:
         scorers = sum(map(_is_network, parts.values()))
-        return CandidatePredictor.array_rules(stored.meta, stored.arrays, scorers, len(parts) - scorers)
+        n_words = str(stored.meta["n_features"] - _stored_vector_size(stored))
+        return CandidatePredictor.array_rules(stored.meta, stored.arrays, scorers, len(parts) - scorers, n_words)
+
+    @classmethod
+    def _features_of_part(cls, part: Any, stored: store.Stored) -> int:
+        size = _stored_vector_size(stored)
+        return size if size and part.takes_vectors else stored.meta["n_features"] - size
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.members_ = [parts[f"member_{i}"] for i in range(len(parts))]
         self.report_, self.why_, self.threshold_ = facts["report"], facts["why"], facts.get("threshold")
         scorers = [self._scorer(member) for member in self._networks()]
-        self.predictor_ = CandidatePredictor.restored(facts, arrays, scorers, self.n_features_in_)
+        self.n_words_ = self.n_features_in_ - self.vector_size if self.vector_size else None
+        n_features = self.n_words_ or self.n_features_in_
+        self.predictor_ = CandidatePredictor.restored(facts, arrays, scorers, n_features)
+        self.predictor_.n_features = self.n_words_
+
+    # Checks ------------------------------------------------------------------------------------------------------
+
+    def _check_vector_size(self, X: csr_array) -> None:
+        if self.vector_size >= X.shape[1]:
+            raise SettingsError(
+                f"vector_size is {self.vector_size}, but X has {X.shape[1]} features. Vectors are the last features of "
+                "X, after at least one other feature."
+            )
+
+    def _check_X(self, X: Any) -> csr_array:
+        if self.n_words_ is not None and getattr(X, "shape", (0, 0))[1:] == (self.n_words_,):
+            raise DataError(
+                f"X lacks the {self.n_features_in_ - self.n_words_} last features, which are a vector per point",
+                remedy="Append the vectors to X; on the command line, give --vectors",
+            )
+        return super()._check_X(X)
+
+
+def _divided_columns(A: csr_array, first: int) -> tuple[csr_array, csr_array]:
+    """Return the columns before `first`, and the others."""
+    return csr_array(A[:, :first]), csr_array(A[:, first:])
+
+
+def _filled(Z: csr_array | None) -> csr_array | None:
+    """Return label text, or None if no label has any."""
+    return None if Z is None or not Z.nnz else Z
+
+
+def _stored_vector_size(stored: store.Stored) -> int:
+    """Return the number of features that are a vector in a model folder; those of older versions have none."""
+    size = stored.meta["params"].get("vector_size", 0)
+    if not Integer(0, stored.meta["n_features"] - 1).allows(size):
+        raise ModelError(f"{stored.folder}: vector_size is {size!r:.40}. {REMEDY}")
+    return size
 
 
 def _is_network(member: Ranker) -> bool:

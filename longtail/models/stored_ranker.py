@@ -79,7 +79,7 @@ class StoredRanker(Params):
         for name, part in parts.items():
             if not isinstance(part, StoredRanker):
                 raise ModelError(f"{stored.folder}: the part {name} is not a ranker. {REMEDY}")
-            expected = n_features, cls._labels_of_part(name, stored)
+            expected = cls._features_of_part(part, stored), cls._labels_of_part(name, stored)
             if (part.n_features_in_, part.n_labels_) != expected:
                 raise ModelError(
                     f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
@@ -88,6 +88,11 @@ class StoredRanker(Params):
         rules = cls._array_rules(stored, parts) | LabelMap.array_rules(stored.arrays)
         sizes = {"D": n_features, "L": n_labels}
         check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
+
+    @classmethod
+    def _features_of_part(cls, part: StoredRanker, stored: store.Stored) -> int:
+        """Return the number of features that a part must have."""
+        return stored.meta["n_features"]
 
     @classmethod
     def _labels_of_part(cls, name: str, stored: store.Stored) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -72,6 +73,15 @@ class TrainingPart:
             return cls(X, Y, Z, rows, None, validation)
         return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest), Y[rest]))
 
+    def with_features(self, X: csr_array, Z: csr_array | None, X_held: csr_array | None) -> TrainingPart:
+        """Return the same division of the points with other features of them and of label text.
+
+        `X_held` are held-out points that are not among `X`.
+        """
+        points = X_held if self.rest is None else X[self.rest]
+        held = None if self.held is None or points is None else (points, self.held[1])
+        return replace(self, X=X, Z=Z, held=held)
+
     def all_rows(self) -> np.ndarray:
         """Return the points that are learnt from now or in the end."""
         return self.rows if self.rest is None else np.concatenate([self.rows, self.rest])
@@ -83,3 +93,14 @@ class TrainingPart:
         Y = take_labels(self.held[1], labels)
         some = labelled_rows(Y)
         return (self.held[0][some], Y[some]) if len(some) else None
+
+
+class MemberParts(NamedTuple):
+    """The training part as members of a blend see it: the features before the vectors, or the vectors alone."""
+
+    words: TrainingPart
+    vectors: TrainingPart
+
+    def seen_by(self, member: Any) -> TrainingPart:
+        """Return what a member is fitted to."""
+        return self.vectors if member.takes_vectors else self.words

@@ -15,6 +15,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "popular": ("popular", {}),
     "knn": ("knn", {}),
     "textmatch": ("textmatch", {}),
+    "vectorknn": ("vectorknn", {}),
+    "vectormatch": ("vectormatch", {}),
     "bonsai": ("bonsai(n_trees=2, max_leaf=3, arity=2)", {}),
     "parabel": ("parabel(n_trees=1, max_leaf=3)", {}),
     "dismec": ("dismec", {}),
@@ -32,6 +34,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "labeltext": ("labeltext(knn)", {}),
     "calibrated": ("calibrated(knn)", {}),
     "blend": ("blend([knn, textmatch, bonsai(n_trees=1)])", {}),
+    "blend_vectors": ("blend([knn])", {"vector_size": 8}),
 }
 """Name to composition and settings of its outermost model."""
 
