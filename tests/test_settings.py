@@ -206,6 +206,7 @@ _VECTORIZER_ALLOWED = {
     "sublinear_tf": {"true"},
     "idf": {"true"},
     "hashing": {"none"},
+    "encoder": {"none", "x"},
     "n_jobs": {"none", "-1"},
 }
 

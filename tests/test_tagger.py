@@ -176,7 +176,7 @@ def test_parameters_the_scikit_learn_way() -> None:
     assert {"model": "centroid", "sharpness": 3}.items() <= tagger.get_params().items()
     assert tagger.get_params()["vectorizer__ngrams"] == 2
     copy = clone(tagger)
-    assert copy.get_params(deep=False).keys() == {"model", "vectorizer", "sharpness"}
+    assert copy.get_params(deep=False).keys() == {"model", "vectorizer", "encoder", "sharpness"}
     assert (repr(copy), copy.vectorizer.ngrams) == ("Tagger('centroid', sharpness=3)", 2)
     assert copy.set_params(sharpness=5, vectorizer__ngrams=1).settings == {"sharpness": 5}
     assert (tagger.settings, tagger.vectorizer.ngrams, copy.vectorizer.ngrams) == ({"sharpness": 3}, 2, 1)

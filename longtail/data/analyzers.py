@@ -52,22 +52,30 @@ def has_unspaced_texts(texts: list[str]) -> bool:
     return 2 * len(_UNSPACED.findall(sample)) > len(_LETTER.findall(sample))
 
 
-def import_name(function: Analyzer) -> str:
-    """Return the name under which a function can be imported again; refuse one that cannot be."""
+def import_name(function: Any, kind: str = "analyzer") -> str:
+    """Return the name under which a function can be imported again; refuse one that cannot be.
+
+    Parameters
+    ----------
+    function : callable
+        Marked as a function of this kind.
+    kind : {"analyzer", "encoder"}
+        What it is used for.
+    """
     name = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
     try:
-        same = name.split(":")[0] != "__main__" and find_function(name, trusted=True) is function
+        same = name.split(":")[0] != "__main__" and find_function(name, trusted=True, kind=kind) is function
     except SettingsError:
         same = False
     if not same:
         raise SettingsError(
-            f"analyzer is {function!r}, which cannot be imported again when the model is loaded. "
+            f"{kind} is {function!r}, which cannot be imported again when the model is loaded. "
             "Define it at the top level of a module and import it from there."
         )
     return name
 
 
-def find_function(name: str, *, trusted: bool) -> Analyzer:
+def find_function(name: str, *, trusted: bool, kind: str = "analyzer") -> Any:
     """Return the function of an import name such as ``mypackage.text:lemmas``.
 
     Parameters
@@ -76,11 +84,14 @@ def find_function(name: str, *, trusted: bool) -> Analyzer:
         Module, a colon, and the name of the function in it.
     trusted : bool
         Whether the caller named it; a name from a model folder is not trusted and imports nothing.
+    kind : {"analyzer", "encoder"}
+        What it is used for, and how it must be marked.
     """
     module, _, attribute = name.partition(":")
     if not trusted and module not in (*sys.modules, *os.environ.get(_IMPORT_VARIABLE, "").split(",")):
+        does = "cuts" if kind == "analyzer" else "encodes"
         raise ModelError(
-            f"The model cuts texts with {name!r}. Import {module} before you use the model; "
+            f"The model {does} texts with {name!r}. Import {module} before you use the model; "
             f"on the command line, set the environment variable {_IMPORT_VARIABLE}={module}."
         )
     try:
@@ -88,11 +99,11 @@ def find_function(name: str, *, trusted: bool) -> Analyzer:
         for part in attribute.split("."):
             function = getattr(function, part)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(f"analyzer is {name!r}, which cannot be imported ({error}).") from None
-    if not getattr(function, "longtail_analyzer", False):
+        raise SettingsError(f"{kind} is {name!r}, which cannot be imported ({error}).") from None
+    if not getattr(function, f"longtail_{kind}", False):
         raise SettingsError(
-            f"analyzer is {name!r}, which is not marked as an analyzer. "
-            "Put the decorator longtail.data.analyzers.analyzer before its definition."
+            f"{kind} is {name!r}, which is not marked as an {kind}. "
+            f"Put the decorator longtail.data.{kind}s.{kind} before its definition."
         )
     return function
 

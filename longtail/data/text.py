@@ -11,6 +11,7 @@ that occurs in label texts only is in no document, which gives it the largest we
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -104,6 +105,18 @@ class StopWords:
 
 
 @dataclass(frozen=True)
+class EncoderName:
+    """What turns texts into vectors: a function or its import name, or a path."""
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return callable(value) or isinstance(value, os.PathLike) or (isinstance(value, str) and bool(value))
+
+    def __str__(self) -> str:
+        return "a function or its import name, an ONNX file, or a folder of a sentence-transformers model"
+
+
+@dataclass(frozen=True)
 class WordCounts:
     """A number of words from 1, a range (fewest, most) of them, or "auto"."""
 
@@ -157,6 +170,11 @@ class TextVectorizer(Params):
     hashing : int, optional
         Number of columns to which terms are assigned by hash. No vocabulary is stored, so that terms have no names, and
         ``min_df``, ``max_df`` and ``max_features`` do not apply. Use it if the vocabulary does not fit into memory.
+    encoder : function, str or path, optional
+        Frozen encoder whose vector of a text becomes the last columns, for ``blend``: a function from a list of texts
+        to an array, marked by :func:`longtail.data.encoders.encoder`, or its import name; an ONNX file with
+        ``tokenizer.json`` beside it (needs the extra ``encoder``); or a folder with a sentence-transformers model. A
+        saved model keeps the name or path and a checksum.
     n_jobs : int, optional
         Number of threads for large inputs; None or -1 for all cores, -2 for all but one. The result does not depend on
         it.
@@ -164,7 +182,9 @@ class TextVectorizer(Params):
     Attributes
     ----------
     n_features_ : int
-        Number of columns.
+        Number of terms, which are the first columns.
+    vector_size_ : int
+        Number of further columns, which hold the vector of the encoder; 0 without one.
     analyzer_ : str
         How texts are cut: ``"word"``, ``"char_wb"`` or the import name of a function.
     idf_ : array, shape (n_features_,)
@@ -190,6 +210,7 @@ class TextVectorizer(Params):
         "sublinear_tf": Boolean(),
         "idf": Boolean(),
         "hashing": optional(Integer(1)),
+        "encoder": optional(EncoderName()),
         "n_jobs": Jobs(),
     }
 
@@ -207,6 +228,7 @@ class TextVectorizer(Params):
         sublinear_tf: bool = False,
         idf: bool = True,
         hashing: int | None = None,
+        encoder: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.analyzer = analyzer
@@ -220,6 +242,7 @@ class TextVectorizer(Params):
         self.sublinear_tf = sublinear_tf
         self.idf = idf
         self.hashing = hashing
+        self.encoder = encoder
         self.n_jobs = n_jobs
 
     # Fitting ---------------------------------------------------------------------------------------------------------
@@ -243,6 +266,11 @@ class TextVectorizer(Params):
         self, texts: Iterable[str], y: Any = None, *, label_texts: Iterable[str] | None = None
     ) -> csr_array:
         """Do ``fit`` and ``transform`` of the documents in one pass over them; parameters as for ``fit``."""
+        documents = string_list(texts, "texts")
+        return self._with_vectors(self.fit_terms(documents, label_texts), documents)
+
+    def fit_terms(self, texts: Iterable[str], label_texts: Iterable[str] | None = None) -> csr_array:
+        """Do :meth:`fit`, and return the TF-IDF rows of the documents without vectors; parameters as for ``fit``."""
         counted, columns = self._learn(texts, label_texts, keep=True)
         return self._weight(counted, columns)
 
@@ -261,6 +289,12 @@ class TextVectorizer(Params):
         if not documents:
             raise DataError("there is no text to learn from", remedy="Pass at least one text")
         self._choose_analyzer(documents)
+        self._encoder = None
+        if self.encoder is not None:
+            from longtail.data.encoders import make_encoder
+
+            self._encoder = make_encoder(self.encoder)
+            self._encoder.encode(documents[:1])  # refuses, before any work, what cannot be used
         if self.hashing is None:
             return self._learn_terms(documents, labels, keep)
         return self._learn_bins(documents, keep)
@@ -389,10 +423,28 @@ class TextVectorizer(Params):
     # Applying --------------------------------------------------------------------------------------------------------
 
     def transform(self, texts: Iterable[str]) -> csr_array:
-        """Return the TF-IDF rows of the texts, (n_texts, n_features_) float32.
+        """Return the TF-IDF rows of the texts, and with an encoder their vectors.
 
-        A text without known terms is an empty row.
+        The result is (n_texts, n_features_ + vector_size_) float32. A text without known terms is a row without TF-IDF.
         """
+        texts = string_list(texts, "texts")
+        return self._with_vectors(self.transform_terms(texts), texts)
+
+    @property
+    def vector_size_(self) -> int:
+        """Number of columns that hold the vector of the encoder."""
+        self._check_fitted()
+        return 0 if self._encoder is None else int(self._encoder.size or 0)
+
+    def _with_vectors(self, X: csr_array, texts: list[str]) -> csr_array:
+        if self._encoder is None:
+            return X
+        from longtail.data.vectors import with_vectors
+
+        return with_vectors(X, self._encoder.encode(texts, self.n_jobs))
+
+    def transform_terms(self, texts: Iterable[str]) -> csr_array:
+        """Return the TF-IDF rows of the texts alone, (n_texts, n_features_) float32."""
         self._check_fitted()
         texts = string_list(texts, "texts")
         if len(texts) == 1:  # the usual request to a service; no threads and nothing to join
@@ -437,13 +489,14 @@ class TextVectorizer(Params):
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return everything that was learnt: settings as JSON values, and arrays that can be memory-mapped."""
         self._check_fitted()
-        settings = self.get_params()
+        settings = self.get_params() | {"encoder": None}
         if not isinstance(self.analyzer, str):
             settings["analyzer"] = self.analyzer_
         if self.stop_words is not None:
             settings["stop_words"] = self._stop_words  # the words themselves: a named list may change
         meta = {key: plain(value) for key, value in settings.items()}
         meta |= {"n_features": self.n_features_, "chosen_analyzer": self.analyzer_}
+        meta["encoder"] = None if self._encoder is None else self._encoder.facts()
         return meta, {"terms": self._blob, "offsets": self._offsets, "idf": self.idf_}
 
     @classmethod
@@ -452,10 +505,17 @@ class TextVectorizer(Params):
         settings = dict(meta)
         n_features = settings.pop("n_features")
         chosen = settings.pop("chosen_analyzer", "word")
+        stored_encoder = settings.pop("encoder", None)
         if isinstance(settings["ngrams"], list):
             settings["ngrams"] = tuple(settings["ngrams"])  # JSON has lists only
         vectorizer = cls(**settings)
         vectorizer._set_analyzer(chosen, settings.get("stop_words") or [], trusted=False)
+        vectorizer._encoder = None
+        if stored_encoder is not None:
+            from longtail.data.encoders import restored_encoder
+
+            vectorizer._encoder = restored_encoder(stored_encoder)
+            vectorizer.encoder = vectorizer._encoder.name
         blob, offsets, idf = (arrays[name] for name in ("terms", "offsets", "idf"))
         # Kernels use these arrays as addresses without a check, so that a file is checked here.
         if (

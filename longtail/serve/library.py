@@ -172,6 +172,11 @@ def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedM
             f"{folder}: the model was trained on features, not on text, so it cannot be served. "
             "Train it on data with texts."
         )
+    if not tagger.reads_text():
+        raise ModelError(
+            f"{folder}: the model was trained with ready vectors of texts and has no encoder, so it cannot be served. "
+            "Train it with an encoder too (--encoder)."
+        )
     by_frequency, ends = equal_volume(np.asarray(tagger.label_counts_, np.int64), len(GROUPS))
     groups = np.empty(len(by_frequency), np.uint8)
     groups[by_frequency] = np.repeat(np.arange(len(GROUPS), dtype=np.uint8), np.diff([0, *ends]))

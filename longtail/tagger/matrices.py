@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.errors import DataError
-from longtail.sparse import entry_keys, select_entries
+from longtail.errors import DataError, SettingsError
+from longtail.sparse import entry_keys, resized, select_entries
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
+    from longtail.models.base import Ranker
 
 
 def without(Y: csr_array, pairs: np.ndarray | None) -> csr_array:
@@ -34,7 +35,27 @@ def label_text_features(data: Dataset) -> csr_array | None:
     """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
     if data.Z is not None or data.vectorizer is None or not data.label_names:
         return data.Z
-    return text_features(data.vectorizer, ["" if "://" in name else name for name in data.label_names])
+    if data.vector_size and not data.vectorizer.vector_size_:  # ready vectors, none of them for labels
+        Z = data.vectorizer.transform_terms(data.described_labels())
+        return resized(Z, n_columns=data.n_features) if Z.nnz else None
+    return text_features(data.vectorizer, data.described_labels())
+
+
+def given_vectors(ranker: Ranker, size: int) -> Ranker:
+    """Return the ranker itself, set to vectors of `size` numbers in the last features; refuse one without vectors."""
+    if size:
+        check_takes_vectors(ranker)
+    if getattr(ranker, "vector_size", size) != size:
+        ranker.set_params(vector_size=size)
+    return ranker
+
+
+def check_takes_vectors(ranker: Ranker) -> None:
+    """Refuse a ranker that would take the numbers of a dense vector for features of a text."""
+    if "vector_size" not in ranker._defaults():
+        raise SettingsError(
+            f"{type(ranker).__name__} cannot use vectors of texts. Use blend, or leave the encoder (or vectors) out."
+        )
 
 
 def text_features(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:

@@ -88,7 +88,8 @@ class StoredTagger(Params):
         if meta.get("vectorizer") is not None:
             check_facts({"vectorizer": _VECTORIZER}, meta, stored.folder)
             settings = meta["vectorizer"]
-            if not settings["n_features"] == ranker.n_features_in_ == (settings["hashing"] or ranker.n_features_in_):
+            n_terms = ranker.n_features_in_ - _vector_size(ranker)
+            if not settings["n_features"] == n_terms == (settings["hashing"] or n_terms):
                 raise ModelError(f"{stored.folder}: vectoriser and ranker differ in their features. {REMEDY}")
             vocabulary = {
                 "terms": codes("terms.bytes", "u1"),
@@ -96,7 +97,7 @@ class StoredTagger(Params):
                 "idf": floats("D" if settings["idf"] else "0", above=0),  # rows are divided by their lengths
             }
             rules |= Rules(vocabulary).prefixed("vectorizer_")
-        sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_}
+        sizes = {"L": meta["n_labels"], "D": ranker.n_features_in_ - _vector_size(ranker)}
         check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
 
     def _check_loaded(self) -> None:
@@ -115,11 +116,28 @@ class StoredTagger(Params):
 
             learnt = without_prefix("vectorizer_", arrays)
             tagger.vectorizer_ = TextVectorizer.from_arrays(meta["vectorizer"], learnt)
+            if tagger.vectorizer_.vector_size_ not in (0, tagger._vector_size()):
+                raise ModelError(f"{stored.folder}: encoder and ranker differ in the size of vectors. {REMEDY}")
         tagger.label_names_ = Names(arrays["names"], arrays["names_offsets"])
         tagger.label_ids_ = Names(arrays["ids"], arrays["ids_offsets"]) if "ids" in arrays else None
         tagger.label_counts_, tagger.n_points_, tagger.notes_ = arrays["label_counts"], meta["n_points"], meta["notes"]
         return tagger
 
+    def reads_text(self) -> bool:
+        """Return whether text alone can be given to the model; vectors that it needs come from its encoder."""
+        self._check_fitted()
+        return self.vectorizer_ is not None and self.vectorizer_.vector_size_ == self._vector_size()
+
+    def _vector_size(self) -> int:
+        """Return the number of the last features that are a vector of the text."""
+        return _vector_size(self.ranker_)
+
     def _check_fitted(self) -> None:
         if not hasattr(self, "ranker_"):
             raise not_fitted("Tagger")
+
+
+def _vector_size(ranker: Ranker) -> int:
+    """Return the number of the last features of a ranker that are a vector of the text."""
+    n_words = getattr(ranker, "n_words_", None)
+    return 0 if n_words is None else ranker.n_features_in_ - n_words

@@ -27,7 +27,7 @@ from longtail.params import Integer
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
 from longtail.tagger.label_editing import EditableTagger
-from longtail.tagger.matrices import names_and_ids, text_features, training_matrices
+from longtail.tagger.matrices import check_takes_vectors, given_vectors, names_and_ids, text_features, training_matrices
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -47,6 +47,8 @@ class Tagger(EditableTagger):
         A name or a composition of names (see :func:`longtail.registry.make`), or an unfitted ranker.
     vectorizer : TextVectorizer, optional
         Turns texts into features; TF-IDF of words by default. A copy of it is fitted to the training texts.
+    encoder : function, str or path, optional
+        Frozen encoder of texts for ``blend``, short for ``vectorizer=TextVectorizer(encoder=…)``.
     **settings
         Parameters of the model: ``Tagger("bonsai", n_trees=1)``.
 
@@ -79,10 +81,16 @@ class Tagger(EditableTagger):
     """
 
     def __init__(
-        self, model: str | Ranker = registry.DEFAULT_MODEL, *, vectorizer: TextVectorizer | None = None, **settings: Any
+        self,
+        model: str | Ranker = registry.DEFAULT_MODEL,
+        *,
+        vectorizer: TextVectorizer | None = None,
+        encoder: Any = None,
+        **settings: Any,
     ) -> None:
         self.model = model
         self.vectorizer = vectorizer
+        self.encoder = encoder
         self.settings = settings
 
     def __repr__(self) -> str:
@@ -103,14 +111,15 @@ class Tagger(EditableTagger):
     # Parameters --------------------------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name: model, vectorizer and the settings given.
+        """Return the parameters by name: model, vectorizer, encoder and the settings given.
 
         Parameters
         ----------
         deep : bool
             Add those of a ranker or vectoriser that was given as an object, as ``model__n_trees``.
         """
-        params: dict[str, Any] = {"model": self.model, "vectorizer": self.vectorizer, **self.settings}
+        params: dict[str, Any] = {"model": self.model, "vectorizer": self.vectorizer, "encoder": self.encoder}
+        params |= self.settings
         if deep:
             for name, part in (("model", self.model), ("vectorizer", self.vectorizer)):
                 if part is not None and not isinstance(part, str):
@@ -128,6 +137,7 @@ class Tagger(EditableTagger):
         """
         self.model = params.pop("model", self.model)
         self.vectorizer = params.pop("vectorizer", self.vectorizer)
+        self.encoder = params.pop("encoder", self.encoder)
         settings = dict(self.settings)
         for name, value in params.items():
             outer, _, inner = name.partition("__")
@@ -197,6 +207,10 @@ class Tagger(EditableTagger):
             raise DataError("no text has a label", remedy="Give at least one text with a label")
         Y = csr_array((Y.data, Y.indices, Y.indptr), shape=(len(texts), len(names)))  # label_texts may add labels
         vectorizer = TextVectorizer() if self.vectorizer is None else _unfitted(self.vectorizer)
+        if self.encoder is not None:
+            vectorizer.encoder = self.encoder
+        if vectorizer.encoder is not None:
+            check_takes_vectors(self._ranker())
         vectorizer = with_chosen_ngrams(vectorizer, texts, Y)
         X = vectorizer.fit_transform(texts, label_texts=described)
         held_out = None
@@ -206,7 +220,8 @@ class Tagger(EditableTagger):
                 vectorizer.transform(held_texts),
                 names.matrix(label_lists(held_labels), len(held_texts), held_out=True),
             )
-        ranker = self._ranker().fit(X, Y, label_features=text_features(vectorizer, described), validation=held_out)
+        ranker = given_vectors(self._ranker(), vectorizer.vector_size_)
+        ranker.fit(X, Y, label_features=text_features(vectorizer, described), validation=held_out)
         return self._keep(ranker, vectorizer, names.listed(), None, Y)._note_data(X, Y)
 
     def fit_dataset(self, data: Dataset) -> Self:
@@ -221,7 +236,7 @@ class Tagger(EditableTagger):
         """
         self.check_params()
         X, Y, Z = training_matrices(data)
-        ranker = self._ranker().fit(X, Y, label_features=Z)
+        ranker = given_vectors(self._ranker(), data.vector_size).fit(X, Y, label_features=Z)
         self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
         if data.labels_separator is not None:
             self.notes_["labels_separator"] = data.labels_separator
@@ -479,8 +494,17 @@ class Tagger(EditableTagger):
         """
         return self.evaluate(X, y, ks=(1,))["P@1"] / 100
 
-    def features(self, texts: Any) -> csr_array:
-        """Return the features of texts; a sparse matrix is returned unchanged."""
+    def features(self, texts: Any, vectors: Any = None) -> csr_array:
+        """Return the features of texts; a sparse matrix is returned unchanged.
+
+        Parameters
+        ----------
+        texts : list or Series of str, or sparse matrix
+            Texts, or features.
+        vectors : array, (N, d), optional
+            Ready vectors of the texts, instead of those of an encoder. A tagger that was trained with ready vectors
+            alone needs them: ``tagger.suggest(tagger.features(texts, vectors))``.
+        """
         self._fitted()
         if issparse(texts):
             return texts
@@ -490,7 +514,30 @@ class Tagger(EditableTagger):
                 "This model was trained on features and cannot read text. "
                 "Give it a matrix or a file of features, or train it on text."
             )
+        if vectors is not None:
+            return self._with_given_vectors(texts, vectors)
+        if not self.reads_text():
+            raise ModelError(
+                "This model was trained with ready vectors of texts and has no encoder, so it cannot read text alone. "
+                "Give vectors too, with Tagger.features(texts, vectors) or --vectors, or train it with an encoder."
+            )
         return self.vectorizer_.transform(texts)
+
+    def _with_given_vectors(self, texts: list[str], vectors: Any) -> csr_array:
+        """Return the features of texts with ready vectors."""
+        from longtail.data.encoders import unit_vectors
+        from longtail.data.vectors import with_vectors
+
+        size, rows = self._vector_size(), np.asarray(vectors)
+        if rows.shape != (len(texts), size) or rows.dtype.kind not in "fiub":
+            raise DataError(
+                f"vectors have shape {rows.shape} and type {rows.dtype}",
+                remedy=f"Give {len(texts)} rows of {size} numbers, as the model was trained with"
+                if size
+                else "This model was trained without vectors; leave them out",
+            )
+        assert self.vectorizer_ is not None
+        return with_vectors(self.vectorizer_.transform_terms(texts), unit_vectors(rows, "vectors"))
 
     def _label_number(self, label: Any) -> int:
         if isinstance(label, str):

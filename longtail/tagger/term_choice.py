@@ -52,11 +52,12 @@ def with_chosen_ngrams(vectorizer: TextVectorizer, texts: Sequence[str], Y: csr_
     train, held = (rows[part] for part in hold_out_points(Y[rows], _HELD_OUT_SHARE))
     choices: dict[int | tuple[int, int], float] = {}
     params = vectorizer.get_params()
+    in_terms = params | {"encoder": None}  # vectors do not depend on the choice
     with stage("choosing n-grams") as done:
-        first = TextVectorizer(**params | {"ngrams": None}).fit([texts[at] for at in rows[:1000].tolist()])
+        first = TextVectorizer(**in_terms | {"ngrams": None}).fit([texts[at] for at in rows[:1000].tolist()])
         offered = _CHARACTER_RANGES if first.analyzer_ == "char_wb" else _WORD_RANGES
         for ngrams in offered:
-            trial = TextVectorizer(**params | {"ngrams": ngrams})
+            trial = TextVectorizer(**in_terms | {"ngrams": ngrams})
             X = trial.fit_transform([texts[at] for at in train.tolist()])
             if len(held):
                 ranker = Bonsai(n_trees=1, cost=1.0, n_jobs=vectorizer.n_jobs).fit(X, Y[train])
