@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -83,6 +84,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for part in range(2):
         (tmp_path / "parts" / f"{part}.csv").write_text("\n".join(["text,labels", *rows[part::2]]) + "\n")
     (tmp_path / "labels.csv").write_text("id,name,text\nmoss,mosses,small plants\n")
+    for part, n in (("train", 80), ("test", 20), ("labels", 8)):  # ready vectors of papers
+        np.save(tmp_path / f"{part}.npy", np.eye(8, 5)[np.arange(n) % 8] + 1)
     (tmp_path / "my.key").write_text("0123456789abcdef" * 2)
     (tmp_path / "titles.txt").write_text("a moss guide\nbread\n")
     monkeypatch.setattr(longtail, "DEMO", tmp_path / "tiny-demo")

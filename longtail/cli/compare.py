@@ -12,13 +12,13 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, fail, out, say, written
 from longtail.cli.options import (
-    DataOptions,
     DataPath,
     JobsOption,
     JsonFlag,
     PropensityOptions,
     SeedOption,
     SetOption,
+    VectorDataOptions,
     model_defaults,
     split_settings,
 )
@@ -65,7 +65,7 @@ def compare_models(
     bins: BinsOption = None,
     json: JsonFlag = False,
     *,
-    options: DataOptions,
+    options: VectorDataOptions,
     propensities: PropensityOptions,
 ) -> None:
     """Train each model on the training part of DATA and measure it on the test part.
@@ -87,8 +87,9 @@ def compare_models(
     from longtail.tagger.matrices import label_text_features
 
     read.Z = read.test.Z = label_text_features(read)
+    shared: dict[str, Any] = {"vector_size": read.vector_size, "propensity": propensities.a_and_b()}
     tasks = [
-        ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), propensities.a_and_b())
+        ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
         for model, own in by_model.items()
         for at in range(seeds)
     ]
@@ -210,9 +211,13 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
     say(f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out for testing")
     train, test = data.subset(kept), data.subset(held)
     if train.texts is not None and test.texts is not None and data.vectorizer is not None:
+        from longtail.data.vectors import with_same_vectors
+
         vectorizer = type(data.vectorizer)(**data.vectorizer.get_params())
-        train.X = vectorizer.fit_transform(train.texts, label_texts=data.label_texts)
-        train.Z = None if data.label_texts is None else vectorizer.transform(data.label_texts)
-        test.X, test.Z = vectorizer.transform(test.texts), train.Z
+        train.X = with_same_vectors(vectorizer.fit_terms(train.texts, label_texts=data.label_texts), train)
+        test.X = with_same_vectors(vectorizer.transform_terms(test.texts), test)
+        if data.Z is not None and data.label_texts is not None:
+            train.Z = with_same_vectors(vectorizer.transform_terms(data.label_texts), data, labels=True)
+        test.Z = train.Z
         train.vectorizer = test.vectorizer = vectorizer
     return replace(train, test=test)

@@ -12,7 +12,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import emit, out, say, written
 from longtail.cli.decisions import DecisionResults, count_of, write_per_label
-from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, VectorDataOptions, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, SettingsError
 
@@ -48,7 +48,7 @@ def evaluate_model(
     predictions: PredictionsOption = None,
     json: JsonFlag = False,
     *,
-    options: DataOptions,
+    options: VectorDataOptions,
     propensities: PropensityOptions,
     decisions: DecisionResults,
 ) -> None:

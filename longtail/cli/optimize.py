@@ -10,7 +10,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import as_word, emit, out, say, tell, written
 from longtail.cli.evaluate import labelled_part
-from longtail.cli.options import DataOptions, DataPath, JsonFlag, ModelFolder
+from longtail.cli.options import DataPath, JsonFlag, ModelFolder, VectorDataOptions
 from longtail.cli.progress_bar import doing
 from longtail.errors import ModelError
 
@@ -41,7 +41,7 @@ def optimize_threshold(
     save: SaveFlag = False,
     json: JsonFlag = False,
     *,
-    options: DataOptions,
+    options: VectorDataOptions,
 ) -> None:
     """Compare limits and thresholds on the test part of DATA or, if it has none, on all of it.
 

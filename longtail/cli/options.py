@@ -107,25 +107,46 @@ class DataOptions:
         named = {"text_column": "text", "labels_column": "labels", "labels_file": "label_texts"}
         given = {named.get(key, key): value for key, value in vars(self).items() if value is not None}
         compare = getattr(vectorizer, "ngrams", None) == "auto"
+        vectors = given.pop("vectors", None) if compare else None
         with doing(f"reading {name}"):
             first = None if compare else vectorizer
             data = longtail.read(path, vectorizer=first, require_labels=require_labels, **given)
         if compare:
-            vectorize_comparing(data, vectorizer)
+            vectorize_comparing(data, vectorizer, vectors)
         data.name = "demo" if name == "demo" else data.name
         return data
 
 
-def vectorize_comparing(data: Dataset, vectorizer: TextVectorizer) -> None:
-    """Compute features from the texts, with the n-grams that rank held-out points best where these are "auto"."""
+@dataclass(frozen=True)
+class VectorDataOptions(DataOptions):
+    """How DATA is read, with ready vectors of its texts."""
+
+    vectors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILES",
+            help="Ready vectors for blend: train.npy,test.npy,labels.npy, as far as DATA has such parts.",
+            show_default=False,
+        ),
+    ] = None
+
+
+def vectorize_comparing(data: Dataset, vectorizer: TextVectorizer, vectors: str | None = None) -> None:
+    """Compute features from the texts, with the n-grams that rank held-out points best where these are "auto".
+
+    `vectors` names files with ready vectors.
+    """
     from longtail.data.reading import vectorize
+    from longtail.data.vectors import add_vectors, read_vectors
     from longtail.tagger.term_choice import with_chosen_ngrams
 
     if data.texts is None or data.X is not None:
         raise SettingsError("--set text.ngrams=auto has no effect: the data holds features, not text. Leave it out.")
     if not data.Y.nnz:
         raise SettingsError("--set text.ngrams=auto needs labels to compare by. Give [1,2] or 1 instead.")
-    vectorize(data, with_chosen_ngrams(vectorizer, data.texts, data.Y))
+    vectorize(data, with_chosen_ngrams(vectorizer, data.texts, data.Y), terms_only=vectors is not None)
+    if vectors is not None:
+        add_vectors(data, read_vectors(vectors, has_test=data.test is not None))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from longtail.cli.options import (
     PropensityOptions,
     SeedOption,
     SetOption,
+    VectorDataOptions,
     check_model_folder,
     model_defaults,
     split_settings,
@@ -37,6 +38,15 @@ OutFolder = Annotated[
     Path | None, typer.Option("--out", "-o", metavar="DIR", help="Folder to write the model to.", show_default=False)
 ]
 
+EncoderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ENCODER",
+        help="Frozen encoder of texts, for blend: an ONNX file, a folder of a sentence-transformers model, or "
+        "package.module:function.",
+        show_default=False,
+    ),
+]
 FeedbackOption = Annotated[
     Path | None,
     typer.Option(
@@ -91,19 +101,24 @@ def train_model(
     model: ModelOption = registry.DEFAULT_MODEL,
     set_: SetOption = None,
     feedback: FeedbackOption = None,
+    encoder: EncoderOption = None,
     json: JsonFlag = False,
     *,
     run: RunOptions,
-    options: DataOptions,
+    options: VectorDataOptions,
     propensities: PropensityOptions,
 ) -> None:
     """Train a model on DATA and save it. If DATA has a test part, it is not used.
 
     If training is interrupted, the same command goes on after the last finished step.
     """
-    settings, vectorizer = split_settings(set_)
+    settings, vectorizer = split_settings([*(set_ or []), *([f"text.encoder={encoder}"] if encoder else [])])
     ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs, propensities))
     ranker.check_params()
+    if options.vectors is not None or getattr(vectorizer, "encoder", None) is not None:
+        from longtail.tagger.matrices import check_takes_vectors
+
+        check_takes_vectors(ranker)
     from longtail import engine
     from longtail.engine.memory import set_limit
 
@@ -162,7 +177,9 @@ def train_model(
         f"{size(facts['model_mb'])}, peak memory {facts['peak_memory_mb']:,.0f} MB"
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
-    tell(f"{written(out_folder)}. Try: longtail predict {as_word(out_folder)} {use}")
+    usable = tagger.reads_text() or tagger.vectorizer_ is None
+    hint = f" Try: longtail predict {as_word(out_folder)} {use}" if usable else ""
+    tell(f"{written(out_folder)}.{hint}")
 
 
 def _read_data(
@@ -178,6 +195,8 @@ def _read_data(
     if not feedback.is_file():
         raise DataError("there is no such file", path=feedback, remedy="Give the feedback log of a service")
     log = FeedbackLog(feedback)
+    if getattr(options, "vectors", None) is not None:
+        raise SettingsError("--vectors and --feedback: corrected texts have no ready vectors. Use --encoder instead.")
     found = apply_corrections(options.read(data, None), log.after())
     vectorize_comparing(found.data, vectorizer or TextVectorizer())
     say(
@@ -191,8 +210,9 @@ def _read_data(
 def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
     """Print what a training is expected to take."""
     from longtail.models.estimate import estimate
-    from longtail.tagger.matrices import training_matrices
+    from longtail.tagger.matrices import given_vectors, training_matrices
 
+    ranker = given_vectors(ranker, data.vector_size)
     with doing(f"fitting {model} to samples"):
         expected = estimate(ranker, *training_matrices(data))
     facts = {

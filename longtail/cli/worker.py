@@ -40,6 +40,8 @@ class ModelTask:
     defaults: dict[str, Any] = field(default_factory=dict)
     extras: list[str] = field(default_factory=list)
     """Further results: "tradeoff", "bins"."""
+    vector_size: int = 0
+    """Number of the last features that are a vector of the text."""
     propensity: tuple[float, ...] = ()
     """A and B of the propensity model, where they are not the usual ones."""
 
@@ -49,6 +51,7 @@ def save_matrices(data: Dataset, folder: Path) -> None:
     from longtail.data.writing import write
 
     bare: dict[str, Any] = dict.fromkeys(("ids", "texts", "label_ids", "label_names", "label_texts", "vectorizer"))
+    bare["vector_size"] = 0  # the task has it
     assert data.test is not None
     write(replace(data, **bare, test=replace(data.test, **bare)), folder, "npz")
 
@@ -107,13 +110,14 @@ def do_task(folder: Path) -> None:
     from longtail.data.reading import read
     from longtail.metrics import frequency_bins, inverse_propensity
     from longtail.sparse import label_counts
-    from longtail.tagger.matrices import without
+    from longtail.tagger.matrices import given_vectors, without
 
     task = ModelTask(**json.loads((folder / "task.json").read_text()))
     try:
         data = read(task.data, vectorizer=None)
         assert data.test is not None
         ranker = registry.make(task.model, task.settings, defaults=task.defaults)
+        ranker = given_vectors(ranker, task.vector_size)
         with measure.stopwatch() as watch:
             ranker.fit(data.X, without(data.Y, data.ignore), label_features=data.Z)
         ranker.save(folder / "model")

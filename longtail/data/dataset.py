@@ -50,6 +50,8 @@ class Dataset:
         The vectorizer that computed `X` and `Z` from texts.
     name : str
         Name shown in tables.
+    vector_size : int
+        Number of the last columns of `X` and `Z` that hold one dense vector per text; 0 for none.
     labels_separator : str or None
         The separator at which the label cells of a table were cut. None if labels were lists or came without one.
     """
@@ -67,6 +69,7 @@ class Dataset:
     vectorizer: TextVectorizer | None = None
     name: str = field(default="data")
     labels_separator: str | None = None
+    vector_size: int = 0
 
     @property
     def n_points(self) -> int:
@@ -87,7 +90,8 @@ class Dataset:
         extras = [
             f.name
             for f in fields(self)
-            if f.name not in ("X", "Y", "name", "test", "labels_separator") and getattr(self, f.name) is not None
+            if f.name not in ("X", "Y", "name", "test", "labels_separator", "vector_size")
+            and getattr(self, f.name) is not None
         ]
         parts = [
             repr(self.name),
@@ -112,6 +116,12 @@ class Dataset:
             own = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
             rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(own)))
         return notebook_html(f"Dataset {self.name}", facts, ["point" if self.texts is None else "text", "labels"], rows)
+
+    def described_labels(self) -> list[str]:
+        """Return the text of each label: its name where there is none, nothing for a URI."""
+        if self.label_texts is not None:
+            return self.label_texts
+        return ["" if "://" in name else name for name in self.label_names or ()]
 
     def subset(self, rows: Any) -> Dataset:
         """Return the points of `rows` in that order, with the same features and labels and without the test part.

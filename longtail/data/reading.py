@@ -28,6 +28,7 @@ def read(
     labels: str | None = None,
     labels_separator: str | None = None,
     label_texts: str | os.PathLike[str] | Mapping[str, str] | None = None,
+    vectors: Any = None,
     require_labels: bool = True,
 ) -> Dataset:
     """Read a dataset from a folder, a file or a DataFrame.
@@ -83,6 +84,10 @@ def read(
     label_texts : path-like or dict, optional
         Texts of the labels, by identifier or name: a dict, or a file in CSV, TSV, JSON or SKOS (see
         :func:`longtail.data.label_file.read_label_texts`). Labels that no point has are added.
+    vectors : str or sequence of paths or arrays, optional
+        Ready dense vectors, such as sentence embeddings, for ``blend``: one array or .npy file each for the training
+        points, the test points if there are any, and the label texts, which may be left out. They become the last
+        columns of ``X`` and ``Z``.
     require_labels : bool
         Whether data without any label is an error.
 
@@ -124,12 +129,18 @@ def read(
         remedy = "Training needs labels. Check the labels column or file, and how labels are separated"
         raise DataError("no point has a label", path=place, remedy=remedy)
     if data.X is None and vectorizer is not None:
-        vectorize(data, vectorizer)
+        vectorize(data, vectorizer, terms_only=vectors is not None)
     elif vectorizer is not None and vectorizer != "tfidf" and not hasattr(vectorizer, "n_features_"):
         raise SettingsError(
             f"{place}: vectorizer (--set text.… on the command line) has no effect: the data holds features, not text. "
             "Leave it out."
         )
+    if vectors is not None:
+        from longtail.data.vectors import add_vectors, read_vectors
+
+        if data.X is None:
+            raise SettingsError("vectors (--vectors on the command line) are appended to features. Give a vectorizer.")
+        add_vectors(data, read_vectors(vectors, has_test=data.test is not None))
     return data.validate(require_labels=require_labels)
 
 
@@ -201,8 +212,11 @@ def _describe(data: Dataset, label_texts: Any, beside: Path | None) -> None:
     describe_labels(data, read_label_texts(source), described)
 
 
-def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> None:
-    """Compute X, Z and the X of the test part from the texts, with one vocabulary."""
+def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, terms_only: bool = False) -> None:
+    """Compute X, Z and the X of the test part from the texts, with one vocabulary.
+
+    With `terms_only` an encoder is not used: the data has ready vectors.
+    """
     if vectorizer == "tfidf":
         from longtail.data.text import TextVectorizer
 
@@ -211,12 +225,18 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer) -> N
         raise SettingsError(f'vectorizer {vectorizer!r} is unknown. Use "tfidf", a TextVectorizer, or None')
     assert data.texts is not None
     if hasattr(vectorizer, "n_features_"):  # fitted: the features that a model was trained with
-        data.X = vectorizer.transform(data.texts)
+        transform = vectorizer.transform_terms if terms_only else vectorizer.transform
+        data.X = transform(data.texts)
     else:
-        data.X = vectorizer.fit_transform(data.texts, label_texts=data.label_texts)
+        fit = vectorizer.fit_terms if terms_only else vectorizer.fit_transform
+        data.X = fit(data.texts, label_texts=data.label_texts)
+        transform = vectorizer.transform_terms if terms_only else vectorizer.transform
     data.vectorizer = vectorizer
     if data.label_texts is not None:
-        data.Z = vectorizer.transform(data.label_texts)
+        data.Z = transform(data.label_texts)
     if data.test is not None:
         assert data.test.texts is not None
-        data.test.X, data.test.Z, data.test.vectorizer = vectorizer.transform(data.test.texts), data.Z, vectorizer
+        data.test.X, data.test.Z, data.test.vectorizer = transform(data.test.texts), data.Z, vectorizer
+    for part in (data, data.test):
+        if part is not None and not terms_only:
+            part.vector_size = vectorizer.vector_size_

@@ -127,6 +127,10 @@ def _check_format(dataset: Dataset, format: str) -> None:
     for part, name in ((dataset, "the dataset"), (dataset.test, "the test part")):
         if part is None:
             continue
+        if part.vector_size and format not in ("json", "table"):
+            raise DataError(
+                f"{name} has dense vectors, which are not written", remedy="Read it without an encoder or vectors"
+            )
         if format in ("json", "table") and part.texts is None:
             kind = "JSON lines" if format == "json" else "a table"
             raise DataError(f"{name} has no texts to write as {kind}", remedy='Use format "sparse" or "npz"')
