@@ -40,7 +40,12 @@ def measured(
         for seed in seeds:
             for variant, (model, text) in variants.items():
                 own = Path(scratch) / f"{variant}-{seed}"
-                row = run_task(ModelTask(str(matrices[text]), model, defaults={"random_state": seed}), own)
+                row = run_task(
+                    ModelTask(
+                        str(matrices[text]), model, defaults={"random_state": seed}, vector_size=data.vector_size
+                    ),
+                    own,
+                )
                 row.pop("frontier", None)
                 if "error" not in row:
                     row["single_ms"] = single_point_ms(registry.load(own / "model"), data.test.X)

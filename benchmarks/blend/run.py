@@ -2,9 +2,12 @@
 
     python -m benchmarks.blend.run [--parts accuracy,zero-shot] [--data debian-packages,tate]
                                    [--variants "blend,without knn"] [--seeds 0] [--data-root FOLDER]
+                                   [--encoder FILE --vectors train.npy,test.npy,labels.npy]
 
 - accuracy: each variant in a process of its own (as ``longtail compare`` does), on the given test part. The peers'
   figures beside it are those of ``benchmarks.peers``.
+- with ready vectors of one data set, made by the encoder: "with sentence vectors" beside the other variants of that
+  data set, and the time that the encoder takes per text.
 - zero-shot: labels hidden from training and added by their text (`benchmarks.zero_shot`).
 
 A run replaces the figures of its own rows in ``results/blend.json``.
@@ -13,8 +16,11 @@ A run replaces the figures of its own rows in ``results/blend.json``.
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 import longtail
 from benchmarks import render, results
@@ -23,6 +29,8 @@ from benchmarks.variants import Variant, measured
 from benchmarks.zero_shot import zero_shot
 
 PARTS = ("accuracy", "zero-shot")
+WITH_VECTORS = "with sentence vectors"
+_TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 
 
@@ -48,12 +56,30 @@ def variants(n_labels: int, text: bool) -> dict[str, Variant]:
     return named
 
 
+def encoding_ms(encoder: str | None, texts: list[str] | None) -> float | None:
+    """Return the milliseconds of one text on one thread, the median of some texts."""
+    if encoder is None or texts is None:
+        return None
+    from longtail.data.encoders import make_encoder
+
+    made = make_encoder(encoder)
+    made.encode(texts[:1])
+    taken = []
+    for text in texts[:: max(1, len(texts) // _TEXTS_TIMED)]:
+        start = time.perf_counter()
+        made.encode([text], 1)
+        taken.append(time.perf_counter() - start)
+    return float(np.median(taken)) * 1e3
+
+
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--data", default="bibtex,delicious,debian-packages,tate,eurlex57k")
     parser.add_argument("--variants", help="comma-separated (default: all that suit the data)")
+    parser.add_argument("--vectors", help="ready vectors of one data set, as for longtail train")
+    parser.add_argument("--encoder", help="the encoder that made them, to measure its time")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     options = parser.parse_args()
@@ -64,6 +90,12 @@ def main() -> None:
         results.add("blend", key, row, model)
         print(key, results.rounded(row), flush=True)
 
+    for name in options.data.split(",") if options.vectors else ():
+        data = longtail.read(options.data_root / name, vectors=options.vectors)
+        assert data.test is not None
+        for key, row in measured(data, name, {WITH_VECTORS: Variant("blend")}, seeds):
+            row |= {"vector_size": data.vector_size, "encode_ms": encoding_ms(options.encoder, data.test.texts)}
+            keep(key, row, "blend")
     for name in options.data.split(",") if "accuracy" in parts else ():
         data = longtail.read(options.data_root / name)
         suitable = variants(data.n_labels, data.Z is not None)

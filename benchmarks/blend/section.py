@@ -36,6 +36,7 @@ def render(results: dict[str, Any]) -> str:
     for data in dict.fromkeys(row["data"] for row in measured):
         here = [row for row in measured if row["data"] == data]
         lines += ["", f"### Blend on {data}", "", *_bars(here, data), *variant_table(here), *_label_text(here)]
+        lines += _vectors(here)
     return "\n".join([*lines, *zero_shot_table([row for row in rows if "hidden" in row])])
 
 
@@ -60,3 +61,15 @@ def _label_text(rows: list[dict[str, Any]]) -> list[str]:
     gains = {metric: one["blend"][metric] - one["no-text"][metric] for metric in _TEXT_GAINS}
     shown = [f"{m} {gain:+.2f} (bar {_TEXT_GAINS[m]:+g} {mark(gain >= _TEXT_GAINS[m])})" for m, gain in gains.items()]
     return ["", f"Label text: {', '.join(shown)}."]
+
+
+def _vectors(rows: list[dict[str, Any]]) -> list[str]:
+    """Compare results with and without sentence vectors, where both were measured."""
+    one = {row["variant"]: row for row in rows if "error" not in row and row["seed"] == 0}
+    if not {"blend", "with sentence vectors"} <= one.keys():
+        return []
+    own, plain = one["with sentence vectors"], one["blend"]
+    metrics = [f"{metric}@{k}" for metric in ("P", "PSP", "B") for k in (1, 3, 5)]
+    gains = ", ".join(f"{metric} {own[metric] - plain[metric]:+.2f}" for metric in metrics)
+    encoder = f"; the encoder takes {own['encode_ms']:.1f} ms per text besides" if own.get("encode_ms") else ""
+    return ["", f"Sentence vectors of {own['vector_size']} numbers: {gains}{encoder}."]
