@@ -10,6 +10,7 @@ import csv
 import io
 import os
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ import orjson
 from longtail.data.dataset import Dataset
 from longtail.data.files import open_bytes, plain_name
 from longtail.data.json_lines import objects
+from longtail.data.self_contained import check_self_contained
 from longtail.data.separators import cut_cell, logger
 from longtail.errors import DataError, SettingsError
 from longtail.sparse import resized
@@ -218,8 +220,11 @@ def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
     graph = rdflib.Graph()
     with open_bytes(path) as stream:
         content = stream.read()
+    check_self_contained(content, format, path)
     try:
-        graph.parse(data=content, format=format)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of classes that rdflib's own parser of JSON-LD uses
+            graph.parse(data=content, format=format)
     except Exception as error:  # each of rdflib's parsers has errors of its own
         what = f"this is not valid SKOS ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         raise DataError(what, path=path, remedy="Check that it was written completely") from None

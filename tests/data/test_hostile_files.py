@@ -17,6 +17,7 @@ import pytest
 
 import longtail
 from longtail.data import files, synthetic
+from longtail.data.label_file import read_label_texts
 from longtail.data.predictions import read_predictions
 from longtail.errors import DataError, LongtailError, SettingsError
 from longtail.kernels import pool
@@ -26,6 +27,59 @@ from longtail.kernels import pool
 def test_a_path_that_cannot_be_is_refused(name: str) -> None:
     with pytest.raises(DataError, match=r"cannot be read|no such file|is empty"):
         longtail.read(name)
+
+
+_RDF = """<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+ xmlns:skos="http://www.w3.org/2004/02/skos/core#"><skos:Concept rdf:about="http://x.org/1">
+ <skos:prefLabel>%s</skos:prefLabel></skos:Concept></rdf:RDF>"""
+_LAUGHS = '<!ENTITY a0 "lol">' + "".join(f'<!ENTITY a{i} "{f"&a{i - 1};" * 10}">' for i in range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("entities", "text"),
+    [
+        (_LAUGHS, "&a9;"),
+        ('<!ENTITY file SYSTEM "file:///etc/hostname">', "&file;"),
+        ('<!ENTITY % file SYSTEM "http://127.0.0.1:1/x.dtd"> %file;', "x"),
+        (f'<!ENTITY long "{"x" * 201}">', "&long;" * 9),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_that_grow_or_are_files_are_refused(tmp_path: Path, entities: str, text: str, encoding: str) -> None:
+    pytest.importorskip("rdflib")
+    path = tmp_path / "labels.rdf"
+    path.write_text(f"<!DOCTYPE rdf:RDF [{entities}]>" + _RDF % text, encoding=encoding)
+    with pytest.raises(DataError, match="the entity"):
+        read_label_texts(path)
+
+
+def test_entities_that_begin_uris_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("rdflib")
+    path = tmp_path / "labels.rdf"
+    path.write_text('<!DOCTYPE rdf:RDF [<!ENTITY x "http://x.org/">]>' + _RDF.replace("http://x.org/", "&x;") % "a")
+    assert [(label.id, label.name) for label in read_label_texts(path)] == [("http://x.org/1", "a")]
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        '"http://127.0.0.1:1/context.json"',
+        '["file:///etc/hostname", {"prefLabel": "http://www.w3.org/2004/02/skos/core#prefLabel"}]',
+        '{"@import": "http://127.0.0.1:1/context.json"}',
+        '{"prefLabel": {"@id": "http://www.w3.org/2004/02/skos/core#prefLabel", "@context": "context.json"}}',
+    ],
+)
+def test_contexts_elsewhere_are_not_fetched(tmp_path: Path, context: str) -> None:
+    pytest.importorskip("rdflib")
+    path = tmp_path / "labels.jsonld"
+    own = '{"prefLabel": "http://www.w3.org/2004/02/skos/core#prefLabel"}'
+    for given in (own, context):
+        path.write_text(f'{{"@context": {given}, "@id": "http://x.org/1", "prefLabel": "a"}}')
+        if given == own:
+            assert [label.name for label in read_label_texts(path)] == ["a"]
+        else:
+            with pytest.raises(DataError, match="is another document"):
+                read_label_texts(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
