@@ -19,6 +19,7 @@ from longtail.cli.options import (
     SeedOption,
     SetOption,
     VectorDataOptions,
+    check_output_file,
     model_defaults,
     split_settings,
 )
@@ -147,7 +148,8 @@ def _check_pictures(pictures: dict[str, Path]) -> None:
     if pictures:
         from longtail.report.figure import check_picture
 
-        for path in pictures.values():
+        for name, path in pictures.items():
+            check_output_file(path, f"--{name}")
             check_picture(path)
 
 

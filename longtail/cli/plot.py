@@ -9,7 +9,7 @@ import typer
 
 from longtail import registry
 from longtail.cli.console import emit, tell, written
-from longtail.cli.options import JsonFlag, ModelFolder
+from longtail.cli.options import JsonFlag, ModelFolder, check_output_file
 from longtail.errors import DataError, ModelError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def plot_curves(folder: ModelFolder, out_file: OutPicture = Path("curves.png"), 
     from longtail.report.figure import check_picture
     from longtail.report.learning_curves import collect_histories, draw_learning_curves
 
+    check_output_file(out_file, "--out")
     check_picture(out_file)
     draw_learning_curves(collect_histories(describe_folder(folder, verify=False)), str(folder), out_file)
     _report_file(out_file, json)
@@ -44,6 +45,7 @@ def plot_norms(
     from longtail.report.figure import check_picture
     from longtail.report.weight_norms import draw_weight_norms
 
+    check_output_file(out_file, "--out")
     check_picture(out_file)
     counts, norms = _counts_and_norms(folder)
     shown = {folder.name or str(folder): norms}
@@ -68,6 +70,7 @@ def plot_labels(
     from longtail.report.figure import check_picture
     from longtail.report.label_map import draw_label_map, neighbourhood
 
+    check_output_file(out_file, "--out")
     check_picture(out_file)
     draw_label_map(neighbourhood(*find_near_labels(folder, label)), out_file)
     _report_file(out_file, json)

@@ -151,6 +151,8 @@ def test_propensities_of_the_options_reach_every_model_that_has_them(run: Run, r
         (["report", "m", "--data", "fruit.csv", "--out", "fruit.csv", "--format", "md"], "fruit.csv", "would be lost"),
         (["report", "m", "--data", "fruit.csv", "--out", "m/README.md"], "m/README.md", "inside a model folder"),
         (["evaluate", "m", "fruit.csv", "--per-label", "fruit.csv"], "fruit.csv", "would be lost"),
+        (["plot", "norms", "m", "--out", "m/x.png"], "m/x.png", "inside a model folder"),
+        (["compare", "fruit.csv", "-m", "popular", "--bins", "m/x.png"], "m/x.png", "inside a model folder"),
         (["evaluate", "m", "fruit.csv", "--labels-file", "l.csv", "--per-label", "l.csv"], "l.csv", "would be lost"),
     ],
 )
