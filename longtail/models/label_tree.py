@@ -145,7 +145,7 @@ class LabelTreeRanker(Ranker):
             held = X[held_rows], Y[held_rows]
             X, Y = X[rows], Y[rows]
         most = max(_TRIAL_POINTS, _TRIAL_PAIRS // Y.shape[1])
-        (X, Y), held = self._sampled(X, Y, most), self._sampled(*held, most // 2)
+        (X, Y), held = self._sampled(X, Y, most), self._sampled(held[0], held[1], most // 2)
         if held[1].nnz == 0 or Y.nnz == 0:  # every point is the last one of a label
             return usual
         with progress.stage("choosing the cost"):
