@@ -6,8 +6,8 @@
 
 - accuracy: each variant in a process of its own (as ``longtail compare`` does), on the given test part. The peers'
   figures beside it are those of ``benchmarks.peers``.
-- with ready vectors of one data set, made by the encoder: "with sentence vectors" beside the other variants of that
-  data set, and the time that the encoder takes per text.
+- with ready vectors of one data set, made by the encoder: the whole with and without them in one run, and the time that
+  the encoder takes per text.
 - zero-shot: labels hidden from training and added by their text (`benchmarks.zero_shot`).
 
 A run replaces the figures of its own rows in ``results/blend.json``.
@@ -29,7 +29,7 @@ from benchmarks.variants import Variant, measured
 from benchmarks.zero_shot import zero_shot
 
 PARTS = ("accuracy", "zero-shot")
-WITH_VECTORS = "with sentence vectors"
+WITH_VECTORS, WITHOUT_VECTORS = "with sentence vectors", "the same run without them"
 _TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 
@@ -97,6 +97,9 @@ def main() -> None:
         assert data.test is not None
         for key, row in measured(data, name, {WITH_VECTORS: Variant(whole)}, seeds):
             row |= {"vector_size": data.vector_size, "encode_ms": encoding_ms(options.encoder, data.test.texts)}
+            keep(key, row, whole)
+        plain = longtail.read(options.data_root / name)
+        for key, row in measured(plain, name, {WITHOUT_VECTORS: Variant(whole)}, seeds):
             keep(key, row, whole)
     for name in options.data.split(",") if "accuracy" in parts else ():
         data = longtail.read(options.data_root / name)

@@ -66,9 +66,9 @@ def _label_text(rows: list[dict[str, Any]]) -> list[str]:
 def _vectors(rows: list[dict[str, Any]]) -> list[str]:
     """Compare results with and without sentence vectors, where both were measured."""
     one = {row["variant"]: row for row in rows if "error" not in row and row["seed"] == 0}
-    if not {"blend", "with sentence vectors"} <= one.keys():
+    if not {"the same run without them", "with sentence vectors"} <= one.keys():
         return []
-    own, plain = one["with sentence vectors"], one["blend"]
+    own, plain = one["with sentence vectors"], one["the same run without them"]
     metrics = [f"{metric}@{k}" for metric in ("P", "PSP", "B") for k in (1, 3, 5)]
     gains = ", ".join(f"{metric} {own[metric] - plain[metric]:+.2f}" for metric in metrics)
     encoder = f"; the encoder takes {own['encode_ms']:.1f} ms per text besides" if own.get("encode_ms") else ""
