@@ -8,16 +8,21 @@ written carry their owner, and the next save beside them removes what a killed p
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import shutil
+import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
-from longtail.store.exchange import exchange
 from longtail.store.owner import held, leftovers, remove_leftovers, signature
 from longtail.store.replace import check_replaceable, is_model
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2: paths as they are given, and both names swapped
 
 
 def beside(target: Path, role: str) -> Path:
@@ -54,7 +59,7 @@ def _swap(fresh: Path, target: Path) -> None:
     if not target.exists():
         fresh.rename(target)
         return
-    if exchange(fresh, target):
+    if _exchange(fresh, target):
         shutil.rmtree(fresh, ignore_errors=True)
         return
     target.rename(old)
@@ -64,6 +69,27 @@ def _swap(fresh: Path, target: Path) -> None:
         old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Swap two paths in one step; return False where the system or the file system cannot."""
+    function = _renameat2()
+    if function is None:
+        return False
+    return function(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE) == 0
+
+
+@cache
+def _renameat2() -> Any:
+    """Return the function of the C library; None where there is none."""
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return function
 
 
 def recovered(target: str | os.PathLike[str]) -> Path:

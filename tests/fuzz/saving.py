@@ -33,7 +33,7 @@ _STEPS = 50  # touches of the file system of one save, at most
 def save(path: Path, version: int, exchange: bool = True) -> None:
     """Save a model with one part; without `exchange` as where two folders cannot be swapped in one step."""
     if not exchange:
-        atomic.exchange = lambda first, second: False
+        atomic._exchange = lambda first, second: False
     with store.atomic_folder(path) as fresh:
         arrays = {f"w{i}": np.full(50, version) for i in range(2)}
         store.write(fresh, "test", {"version": version, "parts": ["part"]}, arrays)

@@ -22,7 +22,7 @@ import sys, numpy as np
 from longtail import store
 from longtail.store import atomic
 if sys.argv[2] == "moved":
-    atomic.exchange = lambda first, second: False
+    atomic._exchange = lambda first, second: False
 print("ready", flush=True)
 n = 0
 while True:

@@ -46,7 +46,7 @@ def test_a_failed_swap_puts_the_old_folder_back(tmp_path: Path, monkeypatch) -> 
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", refuse)
-    monkeypatch.setattr("longtail.store.atomic.exchange", lambda first, second: False)  # as on other systems
+    monkeypatch.setattr("longtail.store.atomic._exchange", lambda first, second: False)  # as on other systems
     with pytest.raises(OSError, match="disk error"):
         written(tmp_path / "m")
     assert store.read(tmp_path / "m").kind == "test"
