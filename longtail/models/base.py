@@ -137,9 +137,9 @@ class Ranker(StoredRanker):
         compute : callable
             Fits it.
         """
-        found = self._steps.find(name)
-        if found is not None:
-            ranker._take_over(found)
+        stored = self._steps.find(name)
+        if stored is not None:
+            ranker._take_over(stored)
             return
         ranker._steps = self._steps.inside(name)
         compute()
@@ -280,8 +280,8 @@ class Ranker(StoredRanker):
         self._check_ready()
         indices, values = check_point(indices, values, self.n_features_in_)
         if self.label_map_ is not None:
-            found = self.predict(csr_array((values, indices, [0, len(indices)]), shape=(1, self.n_features_in_)), k)
-            return found.indices, found.data
+            row = self.predict(csr_array((values, indices, [0, len(indices)]), shape=(1, self.n_features_in_)), k)
+            return row.indices, row.data
         best = self._rank(indices, values, min(check_k(k), self.n_labels_))
         assert best is not None, "check_point leaves nothing to refuse"
         return best
@@ -325,9 +325,9 @@ class Ranker(StoredRanker):
         """List the k best labels of points, with a certainty per point."""
         if len(points.ptr) == 2:
             begin, end = points.ptr[0], points.ptr[1]
-            found = self._rank(points.idx[begin:end], points.val[begin:end], min(k, self.n_labels_))
-            assert found is not None
-            return CandidateList.of_one(*found)
+            best = self._rank(points.idx[begin:end], points.val[begin:end], min(k, self.n_labels_))
+            assert best is not None
+            return CandidateList.of_one(*best)
         X = csr_array((points.val, points.idx, points.ptr), shape=(len(points.ptr) - 1, self.n_features_in_))
         return CandidateList.of_scores(self._predict(X, min(k, self.n_labels_)))
 

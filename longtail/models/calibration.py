@@ -26,9 +26,9 @@ def calibrate(
         Points, best held-out ones, and their labels.
     """
     k = min(_BEST_LABELS, Y.shape[1])
-    found, raw = search(X, k)
-    rows = np.repeat(np.arange(len(found)), k)
-    right = np.asarray(Y[rows, found.ravel()]).ravel() > 0
+    labels, raw = search(X, k)
+    rows = np.repeat(np.arange(len(labels)), k)
+    right = np.asarray(Y[rows, labels.ravel()]).ravel() > 0
     scores = raw.ravel().astype(np.float64)
     design = np.stack([scores, np.ones_like(scores)], axis=1)
     slope, offset = fit_logistic(design, right, np.array([0.0, 0.0]), ridge=1e-3)

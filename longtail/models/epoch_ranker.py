@@ -14,6 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import store
+from longtail.data.split import FEW
 from longtail.engine.checkpoints import EPOCHS, fingerprint
 from longtail.models.presets import PresetRanker
 from longtail.models.training_part import TrainingPart
@@ -80,10 +81,21 @@ class EpochRanker(PresetRanker):
     }
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
-        fraction = self.settings().validation_fraction
-        part = TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT)
+        part = self._divide(X, Y, Z, validation)
         self._fit_part(part)
         self._fit_rest(part)
+
+    def _divide(
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None, keep_labels: bool = False
+    ) -> TrainingPart:
+        """Hold points out for early stopping, unless a validation part is given."""
+        fraction = self.settings().validation_fraction
+        return TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT, keep_labels)
+
+    def _trains_again(self, n_points: int) -> bool:
+        """Return whether to train once more with held-out points: as `refit` says or, for None, if points are few."""
+        refit = self.settings().refit
+        return n_points < FEW if refit is None else refit
 
     def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
         """Return the settings of the training loop, checked before any work is done."""

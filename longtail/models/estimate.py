@@ -77,9 +77,9 @@ def _fit_sample(
     ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None, rows: np.ndarray
 ) -> tuple[float, float]:
     """Return the seconds of a fit to some points, and the bytes of the saved model."""
-    some = np.sort(rows)
+    chosen = np.sort(rows)
     begin = time.perf_counter()
-    fitted = ranker.unfitted().fit(X[some], Y[some], label_features=Z)
+    fitted = ranker.unfitted().fit(X[chosen], Y[chosen], label_features=Z)
     seconds = time.perf_counter() - begin
     with tempfile.TemporaryDirectory() as folder:
         fitted.save(Path(folder) / "model")

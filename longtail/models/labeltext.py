@@ -160,10 +160,10 @@ class LabelText(Wrapper):
         """Choose how base and text are combined, by points that the base has not seen."""
         X, Y = part
         self.predictor_ = self._predictor(X, Y, Z)
-        some = labelled_rows(select_labels(held[1], label_counts(Y) > 0))
-        if not len(some):
+        rows_known = labelled_rows(select_labels(held[1], label_counts(Y) > 0))
+        if not len(rows_known):
             return
-        X_held, Y_held = held[0][some], held[1][some]
+        X_held, Y_held = held[0][rows_known], held[1][rows_known]
         Y_known = select_labels(Y_held, label_counts(Y) > 0)
         propensity = self.propensity_a, self.propensity_b
         alone = measures(Y_known, self.base_.predict(X_held, self.n_candidates), Y, propensity)

@@ -235,8 +235,8 @@ class TAug(Wrapper, PresetRanker):
         known = select_labels(held[1], label_counts(part[1]) > 0)
         if wanted and known.nnz and both:
             self._fit_sides(recipe, *part, Z, is_head, "part")
-            some = labelled_rows(known)
-            self._integrate(part[1], (held[0][some], known[some]))
+            rows_known = labelled_rows(known)
+            self._integrate(part[1], (held[0][rows_known], known[rows_known]))
             if validation is not None:
                 return
         self._fit_sides(recipe, X, Y, Z, is_head, "all")
@@ -320,9 +320,9 @@ class TAug(Wrapper, PresetRanker):
         if not self.settings().rest:
             return [side.predict(X, k) for side in sides] + whole
         real = np.arange(self.n_labels_ + 1) < self.n_labels_
-        found = [select_labels(side.predict(X, k + 1), real) for side in sides]
+        scores = [select_labels(side.predict(X, k + 1), real) for side in sides]
         shape = X.shape[0], self.n_labels_
-        return [csr_array((one.data, one.indices, one.indptr), shape=shape) for one in found] + whole
+        return [csr_array((one.data, one.indices, one.indptr), shape=shape) for one in scores] + whole
 
     def _listing(self, X: csr_array, k: int) -> list[CandidateList]:
         return [CandidateList.of_scores(scores) for scores in self._sides(X, k)]

@@ -82,20 +82,20 @@ class TextMatch(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
-        found = self._vote(points, k, n_jobs)
-        return CandidateList.of_top_k(found.labels, found.scores, found.counts, found.top)
+        votes = self._vote(points, k, n_jobs)
+        return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
     def _vote(self, points: SparseRows, k: int, n_jobs: int | None) -> Any:
         return self.texts_.vote(points, self.n_matches, min(k, self.n_matches, self.n_labels_), n_jobs, shared=False)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        found = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))
-        return from_top_k(found.labels, bounded_scores(found.scores), found.counts, self.n_labels_)
+        votes = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))
+        return from_top_k(votes.labels, bounded_scores(votes.scores), votes.counts, self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        found = self._vote(SparseRows.single(indices, values), k, 1)
-        n = found.counts[0]
-        return found.labels[0, :n], bounded_scores(found.scores[0, :n])
+        votes = self._vote(SparseRows.single(indices, values), k, 1)
+        n = votes.counts[0]
+        return votes.labels[0, :n], bounded_scores(votes.scores[0, :n])
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {}, self.texts_.arrays(), {}

@@ -51,6 +51,7 @@ class TrainingPart:
         fraction: float,
         seed: int,
         most: int,
+        keep_labels: bool = False,
     ) -> TrainingPart:
         """Hold out a share of the labelled points, or none where a validation part is given.
 
@@ -66,9 +67,11 @@ class TrainingPart:
             Seed of the draw.
         most : int
             Largest number of points to hold out.
+        keep_labels : bool
+            Never hold out the last training point of a label.
         """
         share = 0.0 if validation is not None else fraction
-        rows, rest = hold_out_points(Y, share, seed, labelled_only=True, at_most=most)
+        rows, rest = hold_out_points(Y, share, seed, keep_labels=keep_labels, labelled_only=True, at_most=most)
         if not len(rest):
             return cls(X, Y, Z, rows, None, validation)
         return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest), Y[rest]))
@@ -91,8 +94,8 @@ class TrainingPart:
         if self.held is None:
             return None
         Y = take_labels(self.held[1], labels)
-        some = labelled_rows(Y)
-        return (self.held[0][some], Y[some]) if len(some) else None
+        rows = labelled_rows(Y)
+        return (self.held[0][rows], Y[rows]) if len(rows) else None
 
 
 class MemberParts(NamedTuple):

@@ -40,18 +40,21 @@ class MeasuredLearner(NetworkState):
 
     def measure(self) -> dict[str, float]:
         """Return P@1 in training; P, PSP and nDCG in validation, of which nDCG@5 decides on early stopping."""
-        found = {"train_P@1": self._evaluate(*self.sample())["P@1"]}
-        if self.validation is not None:
-            held = self._evaluate(*self.validation)
-            found |= {f"validation_{name}": held[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
-            found["monitor"] = held["nDCG@5"]
-        return found
+        return {"train_P@1": self._evaluate(*self.sample())["P@1"]} | self.measure_validation()
+
+    def measure_validation(self) -> dict[str, float]:
+        """Return P, PSP and nDCG of the held-out points, if there are any."""
+        if self.validation is None:
+            return {}
+        figures = self._evaluate(*self.validation)
+        shown = {f"validation_{name}": figures[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
+        return shown | {"monitor": figures["nDCG@5"]}
 
     def sample(self) -> tuple[csr_array, csr_array]:
         """Return some training points, to measure on."""
         return self.X[self.rows[self._sample]], self.Y[self._sample]
 
     def _evaluate(self, X: csr_array, Y: csr_array) -> dict[str, float]:
-        found, _ = self.search(X, min(5, Y.shape[1]))
-        falling = np.tile(np.linspace(0.9, 0.1, found.shape[1], dtype=np.float32), (len(found), 1))
-        return evaluate(Y, from_top_k(found, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
+        labels, _ = self.search(X, min(5, Y.shape[1]))
+        falling = np.tile(np.linspace(0.9, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))
+        return evaluate(Y, from_top_k(labels, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))

@@ -93,11 +93,11 @@ class Replicas:
         changed = pickle.dumps((self._changed, self.learner.network.buffers), protocol=5)  # once, not for each worker
         for worker, call in zip(self._workers, calls, strict=True):
             worker.send((changed, *call))
-        found = [self._result(number, call) for number, call in enumerate(calls)]
-        self._changed = merge(self.learner.network, [touched for _, touched, _ in found])
-        for name, array in found[0][2].items():  # buffers are estimates: those of one worker do for all
+        results = [self._result(number, call) for number, call in enumerate(calls)]
+        self._changed = merge(self.learner.network, [touched for _, touched, _ in results])
+        for name, array in results[0][2].items():  # buffers are estimates: those of one worker do for all
             self.learner.network.buffers[name][...] = array
-        return sum(loss for loss, _, _ in found) / sum(map(len, batches))
+        return sum(loss for loss, _, _ in results) / sum(map(len, batches))
 
     def _start(self, n: int) -> list[Worker]:
         return engine.current().workers(_Replica, (self.learner,), n, self.n_workers)
@@ -163,12 +163,12 @@ class _Replica:
         rng = np.random.default_rng(seed)
         loss = sum(self.learner.step(np.sort(batch), rng, rate) for batch in batches)
         touched = {name: np.flatnonzero(network.optimizers[name].age != age) for name, age in before.items()}
-        found = {
+        changes = {
             name: (rows, {part: array[rows] for part, array in _parts(network, name).items()})
             for name, rows in touched.items()
             if len(rows)
         }
-        return loss, found, network.buffers
+        return loss, changes, network.buffers
 
 
 def merge(network: Any, found: list[Rows]) -> Rows:

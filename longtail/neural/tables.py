@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -19,7 +19,9 @@ class Tables:
     ----------
     tables : dict of arrays, each (rows, d)
         Values at the start; stepped in place.
-    optimizer : {"adam", "adagrad", "sgd", "momentum"}
+    optimizer : str or dict of str
+        Kind of :class:`longtail.neural.optimizers.RowOptimizer`: one for all tables, or by name for those that are
+        stepped.
     decay : float
         Weight decay of the rows a batch touches, in the tables named by `decayed`.
     decayed : collection of str, optional
@@ -31,7 +33,7 @@ class Tables:
     tables : dict of arrays
         What is learnt.
     optimizers : dict of RowOptimizer
-        One per table, under the same name.
+        One per table that is stepped, under the same name.
     buffers : dict of arrays
         Further state that training changes in place and a checkpoint must hold; none by default.
     """
@@ -43,20 +45,21 @@ class Tables:
     def __init__(
         self,
         tables: Arrays,
-        optimizer: str,
+        optimizer: str | Mapping[str, str],
         decay: float = 0.0,
         decayed: Collection[str] | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.tables, self.buffers = tables, {}
+        kinds = dict.fromkeys(tables, optimizer) if isinstance(optimizer, str) else optimizer
         self.optimizers = {
             name: RowOptimizer(
-                optimizer,
-                (table.shape[0], table.shape[1]),
+                kind,
+                (tables[name].shape[0], tables[name].shape[1]),
                 decay if decayed is None or name in decayed else 0.0,
                 n_jobs,
             )
-            for name, table in tables.items()
+            for name, kind in kinds.items()
         }
 
     def step_rows(self, name: str, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:

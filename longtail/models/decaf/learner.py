@@ -9,13 +9,11 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import rows as kernels
 from longtail.kernels.encode import SparseRows
-from longtail.metrics import evaluate
 from longtail.models.decaf.network import TextNetwork
 from longtail.neural.batch import Candidates, points
-from longtail.neural.loop import NetworkState
 from longtail.neural.losses import bce
+from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
-from longtail.sparse import from_top_k
 
 _HELD_OUT_MEASURED = 500  # held-out points whose ranking is followed from epoch to epoch
 _NEVER = np.float32(-80.0)  # a score whose loss and gradient are nothing
@@ -83,20 +81,14 @@ class ShortlistSampler:
         return Candidates(labels, ptr, places, self.rates[labels])
 
 
-class TextLearner(NetworkState):
+class TextLearner(MeasuredLearner):
     """Steps a network on training points.
 
     Parameters
     ----------
     network : TextNetwork
-    X : csr_array, (M, D)
-        Points, used in place.
-    rows : array, (N,)
-        Those of them to train on.
-    Y : csr_array, (N, n)
-        Targets of the training points, in the order of `rows`.
-    held : tuple of csr_array, optional
-        Held-out points and their targets.
+    X, rows, Y, held
+        Points and their targets, as for :class:`longtail.neural.measured_learner.MeasuredLearner`.
     sampler : ShortlistSampler
     correction : float
         How far negatives are weighted by the inverse of their probability of being a candidate.
@@ -122,9 +114,8 @@ class TextLearner(NetworkState):
         correction: float = 0.0,
         keep: float = 1.0,
     ) -> None:
-        self.network, self.X, self.rows, self.Y = network, X, rows, Y
-        self.held = None if held is None else (held[0][:_HELD_OUT_MEASURED], held[1][:_HELD_OUT_MEASURED])
-        self.sampler, self.correction, self.keep = sampler, correction, keep
+        super().__init__(X, rows, Y, held and (held[0][:_HELD_OUT_MEASURED], held[1][:_HELD_OUT_MEASURED]))
+        self.network, self.sampler, self.correction, self.keep = network, sampler, correction, keep
         self.listed = False
         self._place = np.full(X.shape[1], -1, np.int32)
 
@@ -151,15 +142,8 @@ class TextLearner(NetworkState):
 
     def measure(self) -> dict[str, float]:
         """Return P, PSP and nDCG of held-out points; nDCG@5 decides on early stopping."""
-        if self.held is None or self.listed:  # training on shortlists does not learn to score labels outside them
-            return {}
-        X, Y = self.held
-        found, _ = self.search(X, min(5, Y.shape[1]))
-        n, k = found.shape
-        falling = np.tile(np.linspace(0.9, 0.1, k, dtype=np.float32), (n, 1))
-        figures = evaluate(Y, from_top_k(found, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
-        names = ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")
-        return {f"validation_{name}": figures[name] for name in names} | {"monitor": figures["nDCG@5"]}
+        # Training on shortlists does not learn to score labels outside them.
+        return {} if self.listed else self.measure_validation()
 
     def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the best targets of points among all of them, and their scores, (N, k) each."""

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
+from longtail.errors import SettingsError
 from longtail.index import Index, make_index
 from longtail.kernels import decaf as kernels
 from longtail.kernels.encode import SparseRows
@@ -23,7 +25,9 @@ from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
 from longtail.models.decaf.learner import ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
+from longtail.models.decaf.presets import paper_sizes
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
+from longtail.neural.choices import usual_batch_size
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, for_held_out_points, train
 from longtail.neural.search import ONE_BY_ONE
@@ -34,6 +38,7 @@ _RECALL = 0.85  # share of training positives that an opened cluster must hold (
 MOST_LISTED = 1000  # labels of a point's shortlist at most
 _SEARCH_RECALL = 0.98  # of the search for the classifiers of highest score
 _SAMPLE = 2000
+_SURROGATE_DROPOUT, _SURROGATE_RATE = 0.5, 0.01  # of Module I
 
 
 @dataclass(frozen=True)
@@ -42,24 +47,83 @@ class Plan:
 
     network: TextNetworkSettings
     loop: LoopSettings
-    shortlist: str = "search"
-    surrogate_epochs: int = 0
-    surrogate_drop: float = 0.5
-    surrogate_rate: float = 0.01
-    n_clusters: int = 0
-    beam: int | None = None
-    n_candidates: int = 4096
-    n_networks: int = 1
-    n_hard: int | None = 0
-    shared: bool = True
-    correction: float = 0.4
-    keep: float = 1.0
-    prior: bool = True
-    indexed: bool = True  # whether the classifiers get an index, or all of them are looked at
-    start_from_text: bool = True
-    centroid_length: float = 0.0
-    lite: bool = False
-    n_workers: int = 1
+    shortlist: str
+    surrogate_epochs: int
+    n_clusters: int
+    beam: int | None
+    n_candidates: int
+    n_networks: int
+    n_hard: int | None
+    shared: bool
+    correction: float
+    keep: float  # probability of a feature to stay in input dropout
+    prior: bool
+    indexed: bool  # whether the classifiers get an index, or all of them are looked at
+    start_from_text: bool
+    centroid_length: float
+    lite: bool
+    n_workers: int
+
+
+def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: bool) -> Plan:
+    """Return the training plan for data of this size.
+
+    Parameters
+    ----------
+    settings : namespace
+        Every parameter with its value, and ``seed``.
+    n_points, n_labels : int
+    listed_elsewhere : bool
+        Whether other members of a blend list labels: then no index is built.
+    """
+    if settings.lite and not settings.surrogate_epochs:
+        raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
+    dim, n_clusters = paper_sizes(n_labels)
+    if settings.preset != "paper":
+        n_clusters = 1 << max(1, int(np.log2(max(2, n_labels / 8))))
+    size = max(1, (settings.batch_size or usual_batch_size(n_points)) // settings.n_workers)
+    loop = LoopSettings(
+        settings.epochs,
+        size,
+        settings.learning_rate,
+        settings.schedule,
+        patience=settings.patience,
+        seed=settings.seed,
+        checkpoint=settings.checkpoint,
+    )
+    loop.check()
+    network = TextNetworkSettings(
+        settings.dim or dim,
+        settings.classifier,
+        settings.dropout,
+        settings.forget,
+        settings.token_length,
+        settings.block_rate,
+        settings.spectral,
+        optimizer=settings.optimizer,
+        relu=settings.relu,
+        n_jobs=settings.n_jobs,
+    )
+    return Plan(
+        network,
+        loop,
+        shortlist=settings.shortlist,
+        surrogate_epochs=settings.surrogate_epochs,
+        n_clusters=settings.n_clusters or n_clusters,
+        beam=settings.beam,
+        n_candidates=settings.n_candidates,
+        n_networks=settings.n_networks,
+        n_hard=settings.n_hard,
+        shared=settings.shared,
+        correction=settings.correction,
+        keep=1 - settings.input_dropout,
+        prior=settings.prior,
+        indexed=not listed_elsewhere,
+        start_from_text=settings.init == "text",
+        centroid_length=settings.centroid_length,
+        lite=settings.lite,
+        n_workers=settings.n_workers,
+    )
 
 
 @dataclass(frozen=True)
@@ -154,9 +218,9 @@ class Training:
         cluster_of = balanced_clusters(self.centroids, plan.n_clusters, plan.loop.seed, plan.network.n_jobs)
         n = int(cluster_of.max()) + 1
         text = None if self.text is None else unit_rows(csr_array(indicator(cluster_of, n).T @ self.text))
-        settings = replace(plan.network, form="text", drop=plan.surrogate_drop, freeze=False, forget=0.0)
+        settings = replace(plan.network, form="text", drop=_SURROGATE_DROPOUT, freeze=False, forget=0.0)
         network, _ = self._train(
-            Stage("module I", Targets(n, text), settings, plan.surrogate_epochs, plan.surrogate_rate, 0, cluster_of)
+            Stage("module I", Targets(n, text), settings, plan.surrogate_epochs, _SURROGATE_RATE, 0, cluster_of)
         )
         return network
 
@@ -189,9 +253,9 @@ class Training:
         old = np.sort(rng.choice(len(self.rows), min(len(rows), len(self.rows)), replace=False))
         both = csr_array(vstack([self.Y[old], Y]))
         sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
-        some = np.concatenate([self.rows[old], rows])
-        learner = TextLearner(network, self.X, some, both, None, sampler, plan.correction, plan.keep)
-        train(learner, len(some), for_held_out_points(plan.loop))
+        joined_rows = np.concatenate([self.rows[old], rows])
+        learner = TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep)
+        train(learner, len(joined_rows), for_held_out_points(plan.loop))
 
     def trained(self, ranking: Ranking, exact: bool = False) -> TrainedNetwork:
         """Return what predicts; with `exact`, by a look at all labels, which takes no time to build."""
@@ -206,8 +270,8 @@ class Training:
             points[:, -1] = 0  # centroids have no bias
             index = make_index(self._centroids(points), "cosine", "hnsw", n_jobs=plan.network.n_jobs)
         elif plan.shortlist != "tree":
-            some = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
-            queries = encoder(SparseRows.of(some), plan.network.n_jobs)
+            sample = self.X[self.rows[:: max(1, len(self.rows) // _SAMPLE)]]
+            queries = encoder(SparseRows.of(sample), plan.network.n_jobs)
             tuned = {"queries": queries, "recall": _SEARCH_RECALL, "recall_k": 10, "n_jobs": plan.network.n_jobs}
             tuned["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
             few = exact or not plan.indexed or len(labels) <= ONE_BY_ONE
@@ -244,16 +308,16 @@ class Training:
         beam = min(beam, n)
         listed = np.empty((len(self.rows), min(MOST_LISTED, beam * largest)), np.int32)
         for start in range(0, len(self.rows), CHUNK):
-            some = self.X[self.rows[start : start + CHUNK]]
-            found, _ = index.search(encoder(SparseRows.of(some), jobs), beam, n_jobs=jobs)
+            block_of_points = self.X[self.rows[start : start + CHUNK]]
+            nearest, _ = index.search(encoder(SparseRows.of(block_of_points), jobs), beam, n_jobs=jobs)
             out = listed[start : start + CHUNK]
-            spread(lambda block, f=found, o=out: kernels.expand_clusters(f, ptr, labels, *block, o), len(out), jobs)
+            spread(lambda block, f=nearest, o=out: kernels.expand_clusters(f, ptr, labels, *block, o), len(out), jobs)
         return network, cluster_of, listed, beam
 
     def _needed_beam(self, encoder: DocumentEncoder, clusters: np.ndarray, sample: np.ndarray, meta: csr_array) -> int:
         """Return the smallest beam whose recall of training positives exceeds 85 %."""
-        some, own = self.X[self.rows[sample]], meta[sample]
-        scores = encoder(SparseRows.of(some), self.plan.network.n_jobs) @ clusters.T
+        sampled, own = self.X[self.rows[sample]], meta[sample]
+        scores = encoder(SparseRows.of(sampled), self.plan.network.n_jobs) @ clusters.T
         at = scores[np.repeat(np.arange(len(sample)), np.diff(own.indptr)), own.indices]
         scores.sort(axis=1)
         ranks = [
@@ -335,9 +399,9 @@ def _start_from_text(network: TextNetwork) -> None:
     """
     V = network.tables["V"]
     for start in range(0, len(V), CHUNK):
-        some = np.arange(start, min(start + CHUNK, len(V)))
-        sums = network.embed(network.texts(some)[0])
-        V[some] = np.where(sums.any(axis=1, keepdims=True), sums, V[some])
+        targets = np.arange(start, min(start + CHUNK, len(V)))
+        sums = network.embed(network.texts(targets)[0])
+        V[targets] = np.where(sums.any(axis=1, keepdims=True), sums, V[targets])
 
 
 def embedded(network: TextNetwork, X: csr_array, rows: np.ndarray) -> np.ndarray:
@@ -359,8 +423,8 @@ def indicator(cluster_of: np.ndarray, n: int) -> csr_array:
 
 def merged(Y: csr_array, cluster_of: np.ndarray, n: int) -> csr_array:
     """Return points by clusters: a cluster is right where one of its labels is."""
-    found = csr_array(Y @ indicator(cluster_of, n))
-    found.sum_duplicates()
+    summed = csr_array(Y @ indicator(cluster_of, n))
+    summed.sum_duplicates()
     return ones_like(
-        csr_array((found.data, found.indices.astype(np.int32), found.indptr.astype(np.int32)), found.shape)
+        csr_array((summed.data, summed.indices.astype(np.int32), summed.indptr.astype(np.int32)), summed.shape)
     )

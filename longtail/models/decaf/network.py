@@ -32,6 +32,7 @@ from longtail.models.decaf.trained import DocumentEncoder, TextEncoder
 from longtail.neural.batch import Candidates, Points, points
 from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.tables import Tables
 
 CHUNK = 8192  # label texts encoded at once outside training
 
@@ -108,8 +109,8 @@ class Targets:
         return rows[np.repeat(ptr[targets], counts) + within], ends - counts
 
 
-class TextNetwork:
-    """Tables, their optimisers, and the two directions.
+class TextNetwork(Tables):
+    """The network: its tables, and the two directions.
 
     Parameters
     ----------
@@ -134,30 +135,24 @@ class TextNetwork:
         self.has_text = targets.text is not None and settings.form != "refinement"
         self.has_refinement = targets.text is None or settings.form != "text"
         spread = np.float32(settings.spread / np.sqrt(d))
-        self.tables: dict[str, np.ndarray] = {
+        tables = {
             "E": rng.standard_normal((n_features, d), np.float32) * spread,
             "c": prior.astype(np.float32)[:, None].copy(),
             "c0": np.full((1, 1), prior.min(initial=0), np.float32),
             **ResidualBlock.fresh("doc", d),
         }
         if self.has_text:
-            self.tables |= ResidualBlock.fresh("label", d)
+            tables |= ResidualBlock.fresh("label", d)
         if self.has_refinement:
-            self.tables["V"] = rng.standard_normal((targets.n, d), np.float32) * spread
+            tables["V"] = rng.standard_normal((targets.n, d), np.float32) * spread
         if self.has_text and self.has_refinement:
-            self.tables |= CombinationBlock.fresh("both", d)
-        self.doc, self.label = ResidualBlock(self.tables, "doc"), ResidualBlock(self.tables, "label")
-        self.both = CombinationBlock(self.tables, "both")
-        self.optimizers = {
-            name: RowOptimizer(
-                settings.optimizer if name in ("E", "V", "c", "c0") else "adam",
-                (table.shape[0], table.shape[1]),
-                0.0,
-                settings.n_jobs,
-            )
-            for name, table in self.tables.items()
-            if not (name == "E" and settings.freeze)
-        }
+            tables |= CombinationBlock.fresh("both", d)
+        self.doc, self.label = ResidualBlock(tables, "doc"), ResidualBlock(tables, "label")
+        self.both = CombinationBlock(tables, "both")
+        optimizers = {name: settings.optimizer if name in ("E", "V", "c", "c0") else "adam" for name in tables}
+        if settings.freeze:
+            del optimizers["E"]
+        super().__init__(tables, optimizers, n_jobs=settings.n_jobs)
         text, alone = targets.text, targets.members is None
         self._described = np.diff(text.indptr) > 0 if text is not None and alone else np.ones(targets.n, bool)
         self.buffers = {f"direction.{name}": np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
@@ -186,10 +181,10 @@ class TextNetwork:
         """z¹ of all targets, (n, d), without dropout."""
         out = np.empty((self.targets.n, self.settings.dim), np.float32)
         for start in range(0, self.targets.n, CHUNK):
-            some = np.arange(start, min(start + CHUNK, self.targets.n))
-            batch, starts = self.texts(some)
+            targets = np.arange(start, min(start + CHUNK, self.targets.n))
+            batch, starts = self.texts(targets)
             z, _ = self.label.forward(self.embed(batch), 0.0, None)
-            out[some] = summed(z, starts)
+            out[targets] = summed(z, starts)
         return out
 
     def classifiers(self) -> np.ndarray:
@@ -223,7 +218,7 @@ class TextNetwork:
             if settings.spectral and name.endswith(".R"):
                 direction = self.buffers[f"direction.{name.partition('.')[0]}"]
                 gradient = through_spectrum(gradient, self.tables[name], direction)
-            self.optimizers[name].step(self.tables[name], np.arange(len(gradient)), gradient, step)
+            self.step_table(name, gradient, step)
 
         batch, starts = docs, None
         if self.has_text:
@@ -290,26 +285,10 @@ class TextNetwork:
         if kept is not None:
             own = np.flatnonzero(kept)
             shared = np.full((1, 1), d_c[kept == 0].sum(), np.float32)
-            self.optimizers["c0"].step(self.tables["c0"], np.array([0]), shared, rate)
+            self.step_table("c0", shared, rate)
         if d_z2 is not None:
-            self.optimizers["V"].step(self.tables["V"], labels[own], d_z2[own], rate)
-        self.optimizers["c"].step(self.tables["c"], labels[own], d_c[own], rate)
-
-    # State -------------------------------------------------------------------------------------------------------
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Tables and optimisers, to store."""
-        found = self.tables | self.buffers
-        for name, optimizer in self.optimizers.items():
-            found |= optimizer.arrays(name)
-        return found
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """State from :meth:`arrays`."""
-        for name, table in (self.tables | self.buffers).items():
-            table[...] = arrays[name]
-        for name, optimizer in self.optimizers.items():
-            optimizer.restore(name, arrays)
+            self.step_rows("V", labels[own], d_z2[own], rate)
+        self.step_rows("c", labels[own], d_c[own], rate)
 
     def adopt(self, other: TextNetwork, blocks: bool = True) -> None:
         """Start from the token table and, with `blocks`, the embedding blocks of another network."""

@@ -187,8 +187,7 @@ class DECAF(EpochRanker):
 
     def _fit_part(self, part: TrainingPart) -> None:
         """Train the networks on the points that are not held out."""
-        from longtail.models.decaf.plan import make_plan
-        from longtail.models.decaf.token_vectors import read_token_vectors
+        from longtail.models.decaf.modules import make_plan
 
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
         settings = self.settings()
@@ -196,6 +195,8 @@ class DECAF(EpochRanker):
         labels = np.flatnonzero(label_counts(part.Y[part.all_rows()])).astype(np.int32)
         tokens = None
         if settings.token_vectors is not None:
+            from longtail.models.decaf.token_vectors import read_token_vectors
+
             tokens = read_token_vectors(settings.token_vectors, part.X.shape[1], self.dim)
             settings.dim = tokens.shape[1]
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
@@ -318,9 +319,9 @@ class DECAF(EpochRanker):
                 "Fit it with label_features, and with a classifier that uses them."
             )
         Z = unit_rows(check_features(label_features, self.n_features_in_, "label_features"))
-        some = np.flatnonzero(np.diff(Z.indptr))
+        with_text = np.flatnonzero(np.diff(Z.indptr))
         n_labels = self.n_labels_ + Z.shape[0]
-        self.scorer_.add(Z[some], self.n_labels_ + some, n_labels, self.n_jobs)
+        self.scorer_.add(Z[with_text], self.n_labels_ + with_text, n_labels, self.n_jobs)
         self.n_labels_ = n_labels
         return self
 

@@ -117,11 +117,11 @@ class TrainedNetwork:
         x = encoded[1]
         if self.index is None:
             return np.empty((len(x), 0), np.int32)
-        found = search_labels(self.index, x, width if self.clusters is None else self.beam, n_jobs)
+        positions = search_labels(self.index, x, width if self.clusters is None else self.beam, n_jobs)
         if self.clusters is None:
-            return found
-        out = np.empty((len(x), max(1, found.shape[1] * self._largest)), np.int32)
-        spread(lambda block: kernels.expand_clusters(found, *self._members, *block, out), len(x), n_jobs)
+            return positions
+        out = np.empty((len(x), max(1, positions.shape[1] * self._largest)), np.int32)
+        spread(lambda block: kernels.expand_clusters(positions, *self._members, *block, out), len(x), n_jobs)
         return out
 
     def log_odds(self, encoded: Encoded, positions: np.ndarray, n_jobs: int | None) -> np.ndarray:
@@ -179,18 +179,18 @@ class TrainedNetwork:
     def array_rules(facts: dict[str, Any], names: Container[str], prefix: str) -> Rules:
         """Declare what the arrays of :meth:`state` must be, for the network whose arrays begin with `prefix`."""
         d, k = f"d{prefix}", f"clusters{prefix}"
-        found = {part for part in ("guide.R", "text.R", "clusters") if f"{prefix}{part}" in names}
+        present = {part for part in ("guide.R", "text.R", "clusters") if f"{prefix}{part}" in names}
         rules = _table_rules("labels", "n", f"{d}+1", f"{prefix}labels.scale" in names)
-        for name in ("encoder", "guide") if "guide.R" in found else ("encoder",):
+        for name in ("encoder", "guide") if "guide.R" in present else ("encoder",):
             rules |= _table_rules(f"{name}.tokens", "D", d, f"{prefix}{name}.tokens.scale" in names)
             rules |= Rules({f"{name}.R": floats(f"{d} {d}"), f"{name}.gate": floats(d)})
-        if "text.R" in found:
+        if "text.R" in present:
             text = {"R": floats(f"{d} {d}"), "gate": floats(d), "weight": floats(d), "bias": floats("1")}
             rules |= Rules(text).prefixed("text.")
-        if "clusters" in found:
+        if "clusters" in present:
             rules |= Rules({"clusters": floats(f"{k} {d}+1"), "cluster_of": indices("n", below=k)})
         if facts["index"] is not None:
-            stored = search.array_rules(facts["index"], k if "clusters" in found else "n", f"{d}+1", graph=True)
+            stored = search.array_rules(facts["index"], k if "clusters" in present else "n", f"{d}+1", graph=True)
             stored = Rules({name: rule for name, rule in stored.arrays.items() if name != "vectors"})
             rules |= stored.prefixed("index.")
         return rules.prefixed(prefix)
@@ -245,8 +245,8 @@ class DecafScorer:
 
     def shortlist(self, encoded: list[Encoded], width: int, n_jobs: int | None) -> np.ndarray:
         """Return labels worth scoring, (N, S), -1 for none."""
-        found = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
-        positions = found[0] if len(found) == 1 else _mark_repeats(np.concatenate(found, axis=1))
+        lists = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
+        positions = lists[0] if len(lists) == 1 else _mark_repeats(np.concatenate(lists, axis=1))
         return self.labels.numbers(positions, n_jobs)
 
     def log_odds(self, encoded: list[Encoded], labels: np.ndarray, n_jobs: int | None) -> np.ndarray:

@@ -237,8 +237,8 @@ class Walker:
 def _rounds(graph: csr_array, settings: WalkSettings) -> tuple[list[np.ndarray], np.random.Generator]:
     """Return the starts of the walks, in blocks: every label with edges `n_walks` times, in random order each time."""
     rng = np.random.default_rng([settings.seed, 1])
-    some = labelled_rows(graph).astype(np.int32)
-    starts = [rng.permutation(some) for _ in range(settings.n_walks)] if len(some) else []
+    with_edges = labelled_rows(graph).astype(np.int32)
+    starts = [rng.permutation(with_edges) for _ in range(settings.n_walks)] if len(with_edges) else []
     everything = np.concatenate(starts) if starts else np.empty(0, np.int32)
     return [everything[at : at + _WALKS_AT_ONCE] for at in range(0, len(everything), _WALKS_AT_ONCE)], rng
 

@@ -181,7 +181,6 @@ class DXML(EpochRanker):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.models.dxml import training
         from longtail.neural.batch import looks_binary, rarity
-        from longtail.neural.held_out import divide_points, labelled, trains_again
 
         settings = self._run_settings(Y.shape[1])
         vars(settings).update(getattr(self, "_settled", {}))
@@ -190,8 +189,8 @@ class DXML(EpochRanker):
         weighs = looks_binary(X) if settings.idf is None else settings.idf
         self.idf_ = rarity(X) if weighs else None
         self.relu_ = settings.relu
-        rows, held = divide_points(X, Y, validation, self.validation_fraction, self._seed)
-        held = held and labelled(*held)
+        part = self._divide(X, Y, Z, validation, keep_labels=True)
+        rows, held = part.rows, part.held_with(np.arange(Y.shape[1]))
         vectors = self._learn_label_vectors(settings, Y[rows], X.shape[0])
         first = self._part(loop, "first")
         self.networks_, self.history_ = training.train_networks(
@@ -199,16 +198,16 @@ class DXML(EpochRanker):
         )
         self.neighbours_ = self._settle(settings, X[rows], Y[rows], vectors, held)
         if validation is None and held is not None:
-            if trains_again(settings.refit, X.shape[0]):
-                some = labelled_rows(Y)
+            if self._trains_again(X.shape[0]):
+                rows_again = labelled_rows(Y)
                 vectors = self._learn_label_vectors(settings, Y, X.shape[0])
                 again = replace(self._part(loop, "again"), epochs=self._best_length())
                 self.networks_, _ = training.train_networks(
-                    settings, (X, some, Y[some]), vectors, None, again, identity
+                    settings, (X, rows_again, Y[rows_again]), vectors, None, again, identity
                 )
                 chosen = self.neighbours_
                 settings = SimpleNamespace(**(vars(settings) | vars(chosen.vote)))
-                self.neighbours_ = self._settle(settings, X[some], Y[some], vectors, None)
+                self.neighbours_ = self._settle(settings, X[rows_again], Y[rows_again], vectors, None)
                 self.neighbours_.tried = chosen.tried
             else:
                 self.neighbours_.add(self._embed(held[0]), held[1], self._weighed(held[0]))
@@ -258,10 +257,10 @@ class DXML(EpochRanker):
             return self.fit(X, Y)
         from longtail.models.dxml.deepwalk import unit_vectors
         from longtail.models.dxml.training import train_networks
-        from longtail.neural.held_out import labelled
 
         X, Y = self._check_further_points(X, Y)
-        X, Y = labelled(X, Y) or (X[:0], Y[:0])
+        rows = labelled_rows(Y)
+        X, Y = X[rows], Y[rows]
         if Y.shape[1] > self.n_labels_:
             fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
             means = unit_vectors(fresh @ self._embed(X))

@@ -95,8 +95,8 @@ class EmbeddingLearner(MeasuredLearner):
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw one label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
         counts = np.diff(ptr)
-        some = np.flatnonzero(counts)
-        chosen = ptr[some] + (rng.random(len(some)) * counts[some]).astype(np.int64)
+        labelled = np.flatnonzero(counts)
+        chosen = ptr[labelled] + (rng.random(len(labelled)) * counts[labelled]).astype(np.int64)
         distinct = np.unique(places[chosen])
         if len(distinct) > self.recipe.n_regularized:
             distinct = np.sort(rng.choice(distinct, self.recipe.n_regularized, replace=False))

@@ -28,6 +28,7 @@ from longtail.neural.batch import Candidates, Points
 from longtail.neural.encoding import activate, sum_tokens, through_length
 from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.tables import Tables
 
 _TINY = np.float32(1e-12)
 _POINTS_AT_ONCE = 4096
@@ -58,8 +59,8 @@ class RegularizedLabels(NamedTuple):
     U: np.ndarray  # their affinities, or (0, 0) for a regulariser that needs none
 
 
-class Network:
-    """Tables, their optimisers, and the two directions.
+class Network(Tables):
+    """The network: its tables, and the two directions.
 
     Parameters
     ----------
@@ -87,16 +88,8 @@ class Network:
             self.tables["squares"] = np.zeros((1, d), np.float64)  # of the columns' lengths; not learnt
             self._measure_columns()
             self.tables["e"] = np.full((1, 1), self._column_lengths().mean(), np.float32)
-        self.optimizers = {
-            name: RowOptimizer(
-                settings.optimizer,
-                (table.shape[0], table.shape[1]),
-                settings.decay if name in "EV" else 0.0,
-                settings.n_jobs,
-            )
-            for name, table in self.tables.items()
-            if name != "squares"
-        }
+        optimizers = {name: settings.optimizer for name in self.tables if name != "squares"}
+        super().__init__(self.tables, optimizers, settings.decay, ("E", "V"), settings.n_jobs)
 
     def start_at_centroids(
         self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
@@ -155,7 +148,7 @@ class Network:
         dh = dh * self._column_scale()
         self.optimizers["E"].step_sparse(self.tables["E"], touched, batch.columns(), dh, rate)
         self.tables["squares"][0] += self._squares(touched) - before
-        self._learn("e", np.array([0]), slope, rate)
+        self.step_table("e", slope, rate)
 
     # Forwards ----------------------------------------------------------------------------------------------------
 
@@ -227,37 +220,20 @@ class Network:
         if normal:
             dV = through_length(dV, V, V_length)
             dphi = through_length(dphi, phi, phi_length)
-            self._learn("g", np.array([0]), np.full((1, 1), dg, np.float32), rate)
+            self.step_table("g", np.full((1, 1), dg, np.float32), rate)
         if self.settings.relu:
             dphi *= phi > 0
-        self._learn("V", labels, dV, rate)
+        self.step_rows("V", labels, dV, rate)
         if self.settings.label_bias:
-            self._learn("c", labels, dc, rate)
-        self._learn("b", np.array([0]), dphi.sum(axis=0)[None], rate)
+            self.step_rows("c", labels, dc, rate)
+        self.step_table("b", dphi.sum(axis=0)[None], rate)
         if normal:
             self._learn_tokens(batch, dphi, sums, rate)
         else:
             self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
         return value
 
-    def _learn(self, name: str, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
-        self.optimizers[name].step(self.tables[name], touched, grad, rate)
-
     # State -------------------------------------------------------------------------------------------------------
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Tables and optimisers, to store."""
-        found = dict(self.tables)
-        for name, optimizer in self.optimizers.items():
-            found |= optimizer.arrays(name)
-        return found
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """State from :meth:`arrays`."""
-        for name, table in self.tables.items():
-            table[...] = arrays[name]
-        for name, optimizer in self.optimizers.items():
-            optimizer.restore(name, arrays)
 
     def scorer(self) -> dict[str, np.ndarray]:
         """Return what prediction needs: tokens and labels with their lengths folded in, bias b, label biases c."""

@@ -21,7 +21,6 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import store
-from longtail.data.split import FEW
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, data_bytes
@@ -167,8 +166,7 @@ class GLaS(EpochRanker):
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
         labels = np.unique(part.Y[part.all_rows()].indices).astype(np.int32)
         Y, held = take_labels(part.Y, labels), part.held_with(labels)
-        loop = self._part(self._pace(len(part.rows)), "first")
-        self._check_memory(part.X.shape[1], len(labels), loop.batch_size)
+        loop = self._part(self._loop_for(len(part.rows)), "first")
         network = self._network(part.X, part.rows, Y[part.rows])
         learner = self._learner(network, part.X, part.rows, Y[part.rows], held, loop.batch_size)
         self.history_ = self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
@@ -186,7 +184,7 @@ class GLaS(EpochRanker):
         if part.rest is not None:
             everything = np.sort(part.all_rows())
             Y = take_labels(part.Y, labels)
-            loop = self._part(self._pace(len(part.rows)), "again")
+            loop = self._part(self._loop_for(len(part.rows)), "again")
             if self._trains_again(len(part.rows)) and learner.validation is not None:
                 network = self._network(part.X, everything, Y[everything])
                 learner = self._learner(network, part.X, everything, Y[everything], None, loop.batch_size)
@@ -201,11 +199,6 @@ class GLaS(EpochRanker):
 
     def _rest_share(self, n_points: int) -> float:
         return 1.0 if self._trains_again(n_points) else 0.15
-
-    def _trains_again(self, n_points: int) -> bool:
-        """Return whether the network is trained once more on all points."""
-        refit = self.settings().refit
-        return n_points < FEW if refit is None else refit
 
     def _start_new_labels(self, learner: EmbeddingLearner, part: TrainingPart, Y: csr_array) -> None:
         """Start labels that only held-out points have at the mean of these, as long as the others have become."""
@@ -236,19 +229,18 @@ class GLaS(EpochRanker):
         from longtail.neural.loop import train
 
         X, Y = self._check_further_points(X, Y)
-        loop = self._pace(X.shape[0], epochs)
+        loop = self._loop_for(X.shape[0], epochs)
         loop = replace(loop, rate=loop.rate / 4, checkpoint=None, seed=self._seed + 1)
         known = self.scorer_.labels.ids
         labels = np.union1d(known, Y.indices).astype(np.int32)  # new labels, and old ones that had no points
-        self._check_memory(X.shape[1], len(labels), loop.batch_size)
         Y_seen = take_labels(Y, labels)
         rng = np.random.default_rng([self._seed, len(self.history_)])
         network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
         network.adopt(self.scorer_.network_tables(), np.searchsorted(labels, known))
         self.n_labels_ = Y.shape[1]
-        some = labelled_rows(Y_seen)
-        learner = self._learner(network, X, some, Y_seen[some], None, loop.batch_size)
-        self.history_ = self.history_ + train(learner, len(some), loop)
+        rows = labelled_rows(Y_seen)
+        learner = self._learner(network, X, rows, Y_seen[rows], None, loop.batch_size)
+        self.history_ = self.history_ + train(learner, len(rows), loop)
         self.scorer_ = self._make_scorer(learner, labels, None, exact=False)
         return self
 
@@ -292,7 +284,7 @@ class GLaS(EpochRanker):
         network.tables["E"][network.optimizers["E"].age == 0] = 0
         return history
 
-    def _pace(self, n_points: int, epochs: int | None = None) -> LoopSettings:
+    def _loop_for(self, n_points: int, epochs: int | None = None) -> LoopSettings:
         """Return batch size, learning rate and the rest of the loop's settings for this many points."""
         settings = self.settings()
         size = self._batch_size(n_points)
@@ -336,14 +328,6 @@ class GLaS(EpochRanker):
         scorer = 4.0 * settings.dim * (n_features + 3 * n_labels)
         return 1.5 * data_bytes(X, Y) + network + 24 * min(pairs, float(n_labels) ** 2) + scorer
 
-    def _check_memory(self, n_features: int, n_labels: int, batch_size: int) -> None:
-        from longtail.engine import memory
-        from longtail.models.glas.network import Network
-
-        candidates = min(n_labels, 2 * self.settings().n_candidates)
-        needed = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch_size, candidates)
-        memory.require(needed, "GLaS", "Lower dim, or use fewer features (max_features, min_df).")
-
     def _prior(self, Y: csr_array) -> np.ndarray:
         """Return biases to start from: the log odds of each label for the logistic loss."""
         from longtail.neural.tables import prior_log_odds
@@ -379,14 +363,14 @@ class GLaS(EpochRanker):
     def _predict(self, X: csr_array, k: int) -> csr_array:
         jobs, scorer = threads_for(X.shape[0], self.n_jobs), self.scorer_
         query = scorer.encode(SparseRows.of(X), jobs)
-        found, raw = scorer.index.search(query, min(k, len(scorer.index)), n_jobs=jobs)
-        return from_top_k(scorer.labels.ids[found], self._probabilities(raw), None, self.n_labels_)
+        positions, raw = scorer.index.search(query, min(k, len(scorer.index)), n_jobs=jobs)
+        return from_top_k(scorer.labels.ids[positions], self._probabilities(raw), None, self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         scorer = self.scorer_
         query = scorer.encode(SparseRows.single(indices, values), 1)
-        found, raw = scorer.index.search_one(query[0], min(k, len(scorer.index)))
-        return scorer.labels.ids[found], self._probabilities(raw[None])[0]
+        positions, raw = scorer.index.search_one(query[0], min(k, len(scorer.index)))
+        return scorer.labels.ids[positions], self._probabilities(raw[None])[0]
 
     def _probabilities(self, raw: np.ndarray) -> np.ndarray:
         return probabilities(raw, self.settings().loss, self.slope_, self.offset_)

@@ -22,7 +22,6 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csr_array
 
-from longtail.engine import memory
 from longtail.index import Index, make_index
 from longtail.kernels import pool
 from longtail.kernels.encode import valid
@@ -161,15 +160,15 @@ class MNN(EpochRanker):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.models.calibration import calibrate
         from longtail.models.mnn.training import vote_history
-        from longtail.neural.held_out import training_parts, trains_again
 
         settings, settled = self.settings(), getattr(self, "_settled", None)
         if settled is not None:
             settings.n_negatives = settled["n_negatives"]
         loop = self._loop(settings, settings.batch_size, settings.learning_rate)
         identity = self._identity(X, Y, *(validation or ()))
-        rows, self.label_ids_, Y, held = training_parts(X, Y, validation, self.validation_fraction, self._seed)
-        self._check_memory(settings, X.shape[1], Y.shape[1], len(rows))
+        part = self._divide(X, Y, Z, validation, keep_labels=True)
+        rows, self.label_ids_ = part.rows, np.unique(Y[part.rows].indices).astype(np.int32)
+        Y, held = take_labels(Y, self.label_ids_), part.held_with(self.label_ids_)
         learner = self._best_of_negatives(settings, X, rows, Y[rows], held, loop, identity)
         slope, offset = calibrate(learner.search, *(held or learner.sample()))
         self._keep(learner, slope, offset)
@@ -177,7 +176,7 @@ class MNN(EpochRanker):
         self.scorer_.scoring = scoring
         if scoring.how != "cosine":  # the history is that of what ranks labels
             self.history_ = [vote_history(entry) for entry in self.history_]
-        if validation is None and held is not None and trains_again(settings.refit, len(rows)):
+        if validation is None and held is not None and self._trains_again(len(rows)):
             rows = labelled_rows(Y)
             again = replace(self._part(loop, "again"), stop=self._best_length())
             _, learner = self._train(settings, X, rows, Y[rows], None, again, identity)
@@ -283,7 +282,6 @@ class MNN(EpochRanker):
         old = np.searchsorted(labels, self.label_ids_)
         rows = labelled_rows(Y)
         Y_seen = take_labels(Y, labels)[rows]
-        self._check_memory(settings, X.shape[1], len(labels), len(rows))
         rng = np.random.default_rng([self._seed, len(self.history_)])
         features = _random_vectors(X.shape[1], settings.dim, rng)
         known = np.flatnonzero(self.features_.any(axis=1))
@@ -323,23 +321,13 @@ class MNN(EpochRanker):
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: the network with optimisers, the batch, and vectors of points that vote."""
         from longtail.models.mnn.network import MatchingNetwork
-        from longtail.neural.held_out import trains_again
 
         settings, n_labels = self.settings(), int(np.count_nonzero(label_counts(Y)))
         sizes = X.shape[1], n_labels, settings.dim, settings.optimizer, settings.batch_size
         points = 0.0 if settings.scoring == "cosine" else 8.0 * X.shape[0] * settings.dim
-        again = trains_again(settings.refit, X.shape[0])  # then the first network is still there
+        again = self._trains_again(X.shape[0])  # then the first network is still there
         first = 8.0 * (X.shape[1] + n_labels) * settings.dim if again else 0.0
         return 1.5 * data_bytes(X, Y) + MatchingNetwork.bytes_needed(*sizes) + first + points
-
-    def _check_memory(self, settings: Any, n_features: int, n_labels: int, n_points: int) -> None:
-        from longtail.models.mnn.network import MatchingNetwork
-
-        dim = settings.dim
-        needed = MatchingNetwork.bytes_needed(n_features, n_labels, dim, settings.optimizer, settings.batch_size)
-        if settings.scoring != "cosine":
-            needed += 4 * n_points * dim
-        memory.require(needed, "MNN", "Lower dim, use fewer features (max_features, min_df), or set scoring=cosine.")
 
     def _keep(self, learner: MatchingLearner, slope: float, offset: float) -> None:
         """Keep what prediction needs: vectors and, unless labels are ranked by the cosine alone, training points."""
