@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, fail, out, say, written
+from longtail.cli.console import fail, out, print_json, print_remark, written
 from longtail.cli.options import (
     DataPath,
     JobsOption,
@@ -103,7 +103,7 @@ def compare_models(
     )
     _draw_pictures(pictures, results, title)
     if json:
-        emit(results)
+        print_json(results)
     else:
         out.print(tables.comparison_table(results, title))
         if "tradeoff" in pictures:
@@ -163,19 +163,19 @@ def _draw_pictures(pictures: dict[str, Path], results: list[dict[str, Any]], tit
 
     for name, path in pictures.items():
         {"tradeoff": draw_trade_off, "bins": draw_bin_bars}[name](whole, title, path)
-        say(written(path))
+        print_remark(written(path))
 
 
 def split_models(text: str) -> list[str]:
     """Split at commas, except those inside brackets; each model once."""
-    found, depth = [""], 0
+    models, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
         if character == "," and depth == 0:
-            found.append("")
+            models.append("")
         else:
-            found[-1] += character
-    return list(dict.fromkeys(model.strip() for model in found if model.strip()))
+            models[-1] += character
+    return list(dict.fromkeys(model.strip() for model in models if model.strip()))
 
 
 def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -189,13 +189,13 @@ def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, 
             raise SettingsError(f"Write which model the setting {key!r} is for, as in {models[0]}.{parameter}=VALUE.")
         if not any(owner in names for names in parts.values()):
             raise SettingsError(f"The setting {key!r} is for {owner!r}, which is not among {', '.join(models)}.")
-    found = {
+    by_model = {
         model: {key: value for key, value in settings.items() if key.rpartition(".")[0] in names}
         for model, names in parts.items()
     }
-    for model, own in found.items():
+    for model, own in by_model.items():
         registry.make(model, own)
-    return found
+    return by_model
 
 
 def with_test_part(data: Dataset, seed: int) -> Dataset:
@@ -210,7 +210,9 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
             f"{data.name} has no test part, and no point can be held out: each is the only one of some label",
             remedy="Give more points, or a test part",
         )
-    say(f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out for testing")
+    print_remark(
+        f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out for testing"
+    )
     train, test = data.subset(kept), data.subset(held)
     if train.texts is not None and test.texts is not None and data.vectorizer is not None:
         from longtail.data.vectors import with_same_vectors

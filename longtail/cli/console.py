@@ -34,12 +34,12 @@ err = _Console(stderr=True)
 _PARTLY = re.compile(r"requested and \d+ written")  # of an array of NumPy
 
 
-def tell(message: str, style: str = "") -> None:
+def print_result(message: str, style: str = "") -> None:
     """Print a line of the result."""
     out.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def say(message: str, style: str = "dim") -> None:
+def print_remark(message: str, style: str = "dim") -> None:
     """Print a remark beside the result, on standard error."""
     err.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
@@ -54,7 +54,7 @@ def as_word(path: Path) -> str:
     return shlex.quote(str(path))
 
 
-def emit(document: Any) -> None:
+def print_json(document: Any) -> None:
     """Print JSON on standard output; in ASCII where the output cannot take more."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=ascii_only, default=_json_value) + "\n")
@@ -67,7 +67,7 @@ def _json_value(value: Any) -> Any:
 
 def fail(message: str) -> NoReturn:
     """Print what is wrong, and end with exit code 2."""
-    say(f"error: {_with_options(message)}", style="bold red")
+    print_remark(f"error: {_with_options(message)}", style="bold red")
     raise typer.Exit(2)
 
 
@@ -89,7 +89,7 @@ class _Remarks(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         warns = record.levelno >= logging.WARNING
         message = _with_options(record.getMessage())
-        say(f"warning: {message}" if warns else message, style="yellow" if warns else "dim")
+        print_remark(f"warning: {message}" if warns else message, style="yellow" if warns else "dim")
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except LongtailError as error:
             fail(str(error))
         except KeyboardInterrupt:
-            say("Interrupted.")
+            print_remark("Interrupted.")
             raise typer.Exit(130) from None
         except BrokenPipeError:  # the reader has seen enough, as `head` does
             _discard_output()

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import emit, tell, written
+from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import DataOptions, DataPath, JsonFlag, SetOption, split_settings
 from longtail.cli.progress_bar import doing
 from longtail.errors import SettingsError
@@ -54,7 +54,7 @@ def convert_data(
     with doing(f"writing {target}"):
         write(read, target, to, compression=compression, overwrite=overwrite)
     if json:
-        emit(
+        print_json(
             {
                 "out": target,
                 "n_points": read.n_points,
@@ -66,4 +66,4 @@ def convert_data(
         return
     features = "" if read.X is None else f"{read.n_features:,} features, "
     test = f" and {read.test.n_points:,} test points" if read.test else ""
-    tell(written(target, f"{read.n_points:,} points{test}, {features}{read.n_labels:,} labels"))
+    print_result(written(target, f"{read.n_points:,} points{test}, {features}{read.n_labels:,} labels"))

@@ -116,19 +116,19 @@ def write_per_label(path: Path, tagger: Tagger, counts: DecisionCounts, names: l
 
     from longtail.store import atomic_file
 
-    found = counts.per_label()
+    metrics = counts.per_label()
     n_known = len(tagger.label_names_)
     labels = np.flatnonzero((counts.label_true > 0) | (counts.label_decided > 0)).tolist()
     with atomic_file(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         ids = tagger.label_ids_
         own = [] if ids is None else ["id"]
-        table.writerow([*own, "label", "training_points", "test_points", "suggested", "correct", *found])
+        table.writerow([*own, "label", "training_points", "test_points", "suggested", "correct", *metrics])
         for label in labels:
             known = label < n_known
             name = tagger.label_names_[label] if known else names[label]
             first = [] if ids is None else [ids[label] if known else names[label]]
             trained = "" if tagger.label_counts_ is None else int(tagger.label_counts_[label]) if known else 0
             numbers = [counts.label_true[label], counts.label_decided[label], counts.label_correct[label]]
-            table.writerow([*first, name, trained, *numbers, *(f"{found[key][label]:.2f}" for key in found)])
+            table.writerow([*first, name, trained, *numbers, *(f"{metrics[key][label]:.2f}" for key in metrics)])
     return len(labels)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, fail, out, tell
+from longtail.cli.console import fail, out, print_json, print_result
 from longtail.cli.options import DataOptions, JsonFlag, model_defaults
 
 if TYPE_CHECKING:
@@ -54,21 +54,21 @@ def run_demo(text: TitlesOption = None, json: JsonFlag = False) -> None:
             fail(failed[0]["error"])
         rankers: list[Any] = [registry.load(Path(scratch) / str(at) / "model") for at in (1, 2)]
         tagger = Tagger.from_fitted(rankers[1], data)
-        found = [(title, tagger.suggest(title)) for title in text or TITLES]
+        suggestions = [(title, tagger.suggest(title)) for title in text or TITLES]
         rare = rare_labels(data, [ranker.predict(data.test.X, 5) for ranker in rankers])
     if json:
         suggested = [
             {"text": title, "labels": [{"label": name, "score": score} for name, score in labels]}
-            for title, labels in found
+            for title, labels in suggestions
         ]
-        emit({"results": results, "rare": rare, "suggestions": suggested})
+        print_json({"results": results, "rare": rare, "suggestions": suggested})
         return
     sizes = f"{data.n_points:,} for training, {data.test.n_points:,} for testing, {data.n_labels:,} labels"
     out.print(tables.comparison_table(results, f"Debian packages: {sizes}"))
     _print_rare(rare, baseline, best)
-    tell(f"\nDependencies that {best} suggests for a package with this title:\n", style="bold")
-    for title, labels in found:
-        tell(f"“{title}”")
+    print_result(f"\nDependencies that {best} suggests for a package with this title:\n", style="bold")
+    for title, labels in suggestions:
+        print_result(f"“{title}”")
         out.print(tables.suggestions_table(labels))
 
 
@@ -87,7 +87,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
         return entry_keys(matrix)[(frequency <= _RARE_AT_MOST) & (frequency > 0)]
 
     right = rare_pairs(csr_array(data.test.Y))
-    baseline, other = (np.intersect1d(right, rare_pairs(found)) for found in predictions)
+    baseline, other = (np.intersect1d(right, rare_pairs(scores)) for scores in predictions)
     only = np.setdiff1d(other, baseline)
     examples = []
     for pair in only[np.linspace(0, len(only) - 1, min(_EXAMPLES, len(only))).astype(int)].tolist():
@@ -111,7 +111,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
 
 
 def _print_rare(rare: dict[str, Any], baseline: str, best: str) -> None:
-    tell(f"\nRare labels, with at most {rare['at_most']} training points\n", style="bold")
+    print_result(f"\nRare labels, with at most {rare['at_most']} training points\n", style="bold")
     out.print(
         f"The test part has {rare['pairs']:,} occurrences of such labels. The top five contain "
         f"{rare['found_by_baseline']:,} of them for {baseline} and {rare['found']:,} for {best}; {best} finds "
@@ -122,4 +122,6 @@ def _print_rare(rare: dict[str, Any], baseline: str, best: str) -> None:
     )
     for example in rare["examples"]:
         points = example["training_points"]
-        tell(f"  “{example['text']}”\n    → {example['label']} ({points} training point{'' if points == 1 else 's'})")
+        print_result(
+            f"  “{example['text']}”\n    → {example['label']} ({points} training point{'' if points == 1 else 's'})"
+        )

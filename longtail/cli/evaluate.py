@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, say, written
+from longtail.cli.console import out, print_json, print_remark, written
 from longtail.cli.decisions import DecisionResults, count_of, write_per_label
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, VectorDataOptions, check_output_file
 from longtail.cli.progress_bar import doing
@@ -70,7 +70,7 @@ def evaluate_model(
     folder = Path(model_or_data)
     tagger = registry.load_tagger(folder)
     read, part, which = labelled_part(tagger, options, data, folder)
-    say(f"evaluating on {which}: {part.n_points:,} points")
+    print_remark(f"evaluating on {which}: {part.n_points:,} points")
 
     from longtail.cli import measure, tables
 
@@ -90,7 +90,7 @@ def evaluate_model(
     if decisions.wanted:
         result |= _decided(tagger, part, decisions)
     if json:
-        emit([result])
+        print_json([result])
     else:
         out.print(tables.metrics_table(result, f"{result['model']} on {which}"))
         if "threshold" in result:
@@ -104,7 +104,7 @@ def _decided(tagger: Tagger, part: Dataset, wanted: DecisionResults) -> dict[str
         names = part.label_names or part.label_ids or [str(label) for label in range(part.n_labels)]
         n_labels = write_per_label(wanted.per_label, tagger, counts, list(names))
         what = f"the top {thresholds.limit} labels" if wanted.threshold is None else f"threshold {thresholds}"
-        say(written(wanted.per_label, f"{n_labels:,} labels, by {what}"))
+        print_remark(written(wanted.per_label, f"{n_labels:,} labels, by {what}"))
     if wanted.threshold is None:
         return {}
     facts = {key: value for key, value in thresholds.to_json().items() if key in ("values", "frequencies", "limit")}
@@ -135,7 +135,7 @@ def warn_if_trained_on(tagger: Tagger, part: Dataset, which: str) -> None:
     from longtail.model_card import data_checksum
 
     if data_checksum(part.X, part.Y) == tagger.notes_.get("training_data", {}).get("checksum"):
-        say(
+        print_remark(
             f"warning: the model was trained on {which}. For new points its metrics are lower, and the best threshold "
             "is another one. Give points that were held out of training.",
             style="yellow",
@@ -163,23 +163,23 @@ def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOpti
     scores = read_predictions(path, part)
     n_unknown = scores.shape[1] - part.n_labels
     if n_unknown:
-        say(f"{n_unknown:,} predicted labels are not in {read.name}; they count as wrong")
+        print_remark(f"{n_unknown:,} predicted labels are not in {read.name}; they count as wrong")
     if read.test is None:
-        say("propensities are computed from this data, since it has no training part")
+        print_remark("propensities are computed from this data, since it has no training part")
     Y, train_Y = (resized(matrix, n_columns=scores.shape[1]) for matrix in (part.Y, read.Y))
     weights = inverse_propensity(train_Y, *propensities.a_and_b())
     error: float | None = None
     if scores.nnz and (scores.data.min() < 0 or scores.data.max() > 1):
-        say("scores are not between 0 and 1; for B@k, each is mapped by the logistic function")
+        print_remark("scores are not between 0 and 1; for B@k, each is mapped by the logistic function")
         scores = to_unit(scores)
     elif not math.isnan(measured := calibration_error(Y, scores, ignore=part.ignore)):
         error = measured
-    found = full_report(Y, scores, inv_propensity=weights, ks=measure.KS, ignore=part.ignore)
-    found |= {"ECE@1": error, "ECE-rare@1": None, "predict_ms_per_point": None}
+    report = full_report(Y, scores, inv_propensity=weights, ks=measure.KS, ignore=part.ignore)
+    report |= {"ECE@1": error, "ECE-rare@1": None, "predict_ms_per_point": None}
     costs = dict.fromkeys(("train_seconds", "peak_memory_mb", "model_mb"))
-    result = measure.result_row(path.name, found, **costs)
+    result = measure.result_row(path.name, report, **costs)
     if json:
-        emit([result])
+        print_json([result])
     else:
         out.print(tables.metrics_table(result, f"{path.name} on {which} of {read.name}: {part.n_points:,} points"))
 
@@ -190,7 +190,7 @@ def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: Propens
 
     counts = _counts(tagger, part)
     if counts is None:
-        say("This model was saved without label frequencies; propensities are computed from this data.")
+        print_remark("This model was saved without label frequencies; propensities are computed from this data.")
         return inverse_propensity(read.Y, *propensities.a_and_b())
     return inverse_propensity(None, *propensities.a_and_b(), counts=counts, n_points=tagger.n_points_)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, tell
+from longtail.cli.console import out, print_json, print_result
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.cli.predict import text_from_shell
 
@@ -35,22 +35,26 @@ def explain_labels(
     folder: ModelFolder, text: TextOption, label: LabelsOption = None, k: BestLabelsOption = 5, json: JsonFlag = False
 ) -> None:
     """Show the words that raised and lowered each label of a text, and other evidence for it."""
-    found = registry.load_tagger(folder).explain(text_from_shell(text), label, k)
-    emit(found.as_dict()) if json else _print_explanation(found)
+    explanation = registry.load_tagger(folder).explain(text_from_shell(text), label, k)
+    print_json(explanation.as_dict()) if json else _print_explanation(explanation)
 
 
-def _print_explanation(found: Explanation) -> None:
-    if not found.words_known:
-        tell("No word of the text is known to the model: its suggestions do not depend on the text.", style="yellow")
-    unit = "log odds, which sum to the score" if found.method == "exact" else "change of the score without the word"
-    tell(f"Effect of words: {unit}", style="dim")
-    for one in found:
+def _print_explanation(explanation: Explanation) -> None:
+    if not explanation.words_known:
+        print_result(
+            "No word of the text is known to the model: its suggestions do not depend on the text.", style="yellow"
+        )
+    unit = (
+        "log odds, which sum to the score" if explanation.method == "exact" else "change of the score without the word"
+    )
+    print_result(f"Effect of words: {unit}", style="dim")
+    for one in explanation:
         points = "" if one.n_points is None else f"  ({one.n_points:,} training points)"
         score = f"{one.score:.3f}" if one.listed else f"< {one.score:.3f}, not among the labels listed"
-        tell(f"\n{one.label}  {score}{points}", style="bold")
+        print_result(f"\n{one.label}  {score}{points}", style="bold")
         out.print(_facts_table(one))
-    if found.words_left_out:
-        tell(f"\n{found.words_left_out:,} words of this long text were not looked at.", style="dim")
+    if explanation.words_left_out:
+        print_result(f"\n{explanation.words_left_out:,} words of this long text were not looked at.", style="dim")
 
 
 def _facts_table(one: LabelExplanation) -> Table:

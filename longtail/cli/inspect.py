@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import emit, out, size
+from longtail.cli.console import out, print_json, size
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import LongtailError, ModelError
 
@@ -33,8 +33,8 @@ def inspect_model(
     if label is not None:
         from longtail.cli import near_labels
 
-        found = near_labels.find_near_labels(folder, label)
-        emit(found.facts()) if json else out.print(near_labels.near_labels_table(found.facts()))
+        near = near_labels.find_near_labels(folder, label)
+        print_json(near.facts()) if json else out.print(near_labels.near_labels_table(near.facts()))
         return
     if verify:
         from longtail import registry
@@ -46,7 +46,7 @@ def inspect_model(
         if isinstance(error, LongtailError):
             raise
         raise ModelError(f"{folder}: model.json is damaged ({error}). Train or copy the model again.") from error
-    emit(facts) if json else _print_facts(facts)
+    print_json(facts) if json else _print_facts(facts)
 
 
 def describe_folder(folder: Path, verify: bool) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
         tree.add(_styled_line(("chosen: ", "dim"), part["why"]))
     if "labels" in part:
         labels = part["labels"]
-        most = ", ".join(f"{found['label']} ({found['points']:,})" for found in labels["frequent"])
+        most = ", ".join(f"{frequent['label']} ({frequent['points']:,})" for frequent in labels["frequent"])
         rare = f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
         tree.add(_styled_line(("most frequent: ", "dim"), most))
         tree.add(_styled_line(("rare: ", "dim"), rare))

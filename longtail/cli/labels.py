@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, tell, written
+from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import SettingsError
 
@@ -98,7 +98,7 @@ def change_labels(
         "retired": [label for label, to in moved.items() if to is None],
     }
     if json:
-        emit(facts)
+        print_json(facts)
         return
     done = {
         LabelChange.add: f"added {len(names):,}",
@@ -106,7 +106,7 @@ def change_labels(
         LabelChange.merge: f"merged {len(names):,} into {into}",
         LabelChange.retire: f"retired {len(names):,}",
     }
-    tell(written(folder, f"{done[change]}; {facts['n_labels']:,} labels can be suggested"))
+    print_result(written(folder, f"{done[change]}; {facts['n_labels']:,} labels can be suggested"))
 
 
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:

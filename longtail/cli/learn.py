@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, say, tell
+from longtail.cli.console import print_json, print_remark, print_result
 from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError
@@ -61,18 +61,18 @@ def learn_corrections(
             learnt = learn_from_log(folder, log)
         facts |= {"learnt": learnt.points, "unknown_labels": list(learnt.unknown_labels)}
     if json:
-        emit(facts)
+        print_json(facts)
         return
     if data is not None:
         again = f" ({facts['duplicates']:,} were there already)" if facts["duplicates"] else ""
-        tell(f"Stored {facts['stored']:,} corrections in {log.path}{again}")
+        print_result(f"Stored {facts['stored']:,} corrections in {log.path}{again}")
     if "learnt" in facts:
-        tell(f"Trained {folder} on {facts['learnt']:,} corrections")
+        print_result(f"Trained {folder} on {facts['learnt']:,} corrections")
         if facts["unknown_labels"]:
             shown = ", ".join(facts["unknown_labels"][:5])
-            say(f"{len(facts['unknown_labels']):,} labels are not in the model and wait in the log: {shown}")
+            print_remark(f"{len(facts['unknown_labels']):,} labels are not in the model and wait in the log: {shown}")
     else:
-        say(f"{tagger.ranker_.kind} cannot be trained further; the log is for the next training")
+        print_remark(f"{tagger.ranker_.kind} cannot be trained further; the log is for the next training")
 
 
 def _corrections(name: str, options: DataOptions) -> Any:

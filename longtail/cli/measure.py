@@ -77,8 +77,8 @@ def trade_off(ranker: Ranker, test: EvaluationSet, report: dict[str, Any]) -> li
     before, curve = ranker.get_params(deep=False)["tail"], []
     for tail in np.linspace(0, 1, 5).tolist():
         scores = resized(ranker.set_params(tail=tail).predict(test.X, k=max(KS)), n_columns=test.Y.shape[1])
-        found = evaluate(test.Y, scores, inv_propensity=test.weights, ks=KS, ignore=test.ignore)
-        curve.append({"tail": tail} | {f"{name}@{k}": found[f"{name}@{k}"] for name in ("P", "PSP") for k in KS})
+        metrics = evaluate(test.Y, scores, inv_propensity=test.weights, ks=KS, ignore=test.ignore)
+        curve.append({"tail": tail} | {f"{name}@{k}": metrics[f"{name}@{k}"] for name in ("P", "PSP") for k in KS})
     ranker.set_params(tail=before)
     return curve
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, emit, out, say, tell, written
+from longtail.cli.console import as_word, out, print_json, print_remark, print_result, written
 from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataPath, JsonFlag, ModelFolder, VectorDataOptions
 from longtail.cli.progress_bar import doing
@@ -55,7 +55,7 @@ def optimize_threshold(
             "Leave out --save and --by-frequency, or train the model with longtail train."
         )
     _, part, which = labelled_part(tagger, options, data, folder)
-    say(f"optimizing on {which}: {part.n_points:,} points")
+    print_remark(f"optimizing on {which}: {part.n_points:,} points")
 
     from longtail.cli.tables import thresholds_table
     from longtail.metrics.thresholds import choose_thresholds, threshold_table
@@ -84,11 +84,11 @@ def optimize_threshold(
         tagger.notes_["thresholds"] = best.to_json()
         tagger.save(folder)
     if json:
-        emit(facts | {"saved": save})
+        print_json(facts | {"saved": save})
         return
     out.print(thresholds_table(facts))
-    tell(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
+    print_result(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
     if not save and len(best.values) == 1:
-        tell(f"Try: longtail predict {folder} --threshold {best} -k {best.limit}, or keep it with --save")
+        print_result(f"Try: longtail predict {folder} --threshold {best} -k {best.limit}, or keep it with --save")
     if save:
-        tell(f"{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto")
+        print_result(f"{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, tell, written
+from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import JsonFlag, ModelFolder, check_output_file
 from longtail.errors import DataError, ModelError
 
@@ -90,4 +90,4 @@ def _counts_and_norms(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _report_file(path: Path, json: bool) -> None:
-    emit({"out": path}) if json else tell(written(path))
+    print_json({"out": path}) if json else print_result(written(path))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, out, say, tell, written
+from longtail.cli.console import out, print_json, print_remark, print_result, written
 from longtail.cli.decisions import DecisionOptions, read_threshold
 from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder, check_output_file
 from longtail.cli.progress_bar import doing
@@ -88,7 +88,9 @@ def predict_labels(
         with use(engine), doing(f"predicting {input}"):
             facts = predict_files(input, out_file, tagger, wanted, options, made_from)
         n_files, n = facts["n_files"], facts["n_points"]
-        emit({"out": out_file, **facts}) if json else tell(written(out_file, f"{n_files:,} files, {n:,} points now"))
+        print_json({"out": out_file, **facts}) if json else print_result(
+            written(out_file, f"{n_files:,} files, {n:,} points now")
+        )
         return
     from longtail.cli import results
 
@@ -99,8 +101,8 @@ def predict_labels(
     blocks = _given(text) if text else read_blocks(str(input), tagger, options, skip)
     with results.counted(scored(tagger, blocks, wanted)) as (stream, count):
         if out_file is None:
-            found = (row for block in stream for row in rows.objects(*block))
-            results.print_array(found) if json else _print_suggestions(found, tagger)
+            objects = (row for block in stream for row in rows.objects(*block))
+            results.print_array(objects) if json else _print_suggestions(objects, tagger)
             return
         if str(out_file) == "-":
             results.print_lines(stream, rows.json_lines)
@@ -115,8 +117,8 @@ def predict_labels(
             n = file.write(stream, rows.json_lines, b"")
     what = written(out_file, f"labels for {n:,} points")
     if input is not None and count.points >= 10_000:
-        say(str(count))
-    emit({"out": out_file, "n_points": n}) if json else tell(what)
+        print_remark(str(count))
+    print_json({"out": out_file, "n_points": n}) if json else print_result(what)
 
 
 def _check(text: list[str] | None, input: str | None, out_file: Path | None, resume: bool, engine: str) -> None:
@@ -177,7 +179,7 @@ def _read_whole(name: str, reads_text: bool, options: DataOptions, skip: int) ->
 
     data = options.read(name, None, require_labels=False)
     if data.test is not None:
-        say(f"{data.name} has a test part; labels are predicted for that part")
+        print_remark(f"{data.name} has a test part; labels are predicted for that part")
         data = data.test
     if reads_text and data.texts is None:
         raise DataError("the model reads text, and this data has none", path=name, remedy="Give texts, or other data")
@@ -218,7 +220,7 @@ def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> 
         yield block, wanted.decide(scores, tagger.label_counts_)
     if n_blank:
         which = "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts have"
-        say(f"{which} no word of the model's vocabulary, and no label.")
+        print_remark(f"{which} no word of the model's vocabulary, and no label.")
 
 
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
@@ -229,7 +231,7 @@ def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
     for row in rows:
         out.print(Text(row.get("text") or row.get("id", ""), "bold"))
         if row["labels"]:
-            out.print(suggestions_table([(found["label"], found["score"]) for found in row["labels"]]))
+            out.print(suggestions_table([(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]))
         else:
             blank = "text" in row and tagger.blank_rows([row["text"]]).size
             why = ": no word of this text is in the model's vocabulary" if blank else ""

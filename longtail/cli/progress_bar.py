@@ -19,7 +19,7 @@ _BAR_WIDTH = 18
 def doing(message: str) -> Iterator[None]:
     """Show what is going on, and the stages that the library reports, while the block runs."""
     if not console.err.is_terminal or console.err.is_dumb_terminal:
-        console.say(f"{message} …")
+        console.print_remark(f"{message} …")
         with progress.listen(_line_listener()):
             yield
         return
@@ -35,7 +35,7 @@ def _line_listener() -> progress.Listener:
     def show(stage: str, share: float) -> None:
         if stage not in seen:
             seen.add(stage)
-            console.say(f"  {stage}")
+            console.print_remark(f"  {stage}")
 
     return show
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import emit, say, tell, written
+from longtail.cli.console import print_json, print_remark, print_result, written
 from longtail.cli.evaluate import warn_if_trained_on
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
 from longtail.cli.progress_bar import doing
@@ -77,9 +77,9 @@ def report_models(
         with atomic_file(out_file) as fresh:
             fresh.write_bytes(page.encode("utf-8", "replace"))
     if json:
-        emit({"out": out_file, "format": page_format, "models": [model.row for model in collected.models]})
+        print_json({"out": out_file, "format": page_format, "models": [model.row for model in collected.models]})
     else:
-        tell(written(out_file, f"a report on {len(taggers)} model{'s' if len(taggers) > 1 else ''}"))
+        print_result(written(out_file, f"a report on {len(taggers)} model{'s' if len(taggers) > 1 else ''}"))
 
 
 def _chosen_format(given: str | None, path: Path) -> str:
@@ -138,13 +138,15 @@ def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensi
     first = taggers[0]
     counts = np.zeros(part.n_labels, np.int64)  # labels that the models never saw come last
     if first.label_counts_ is None:
-        say("These models were saved without label frequencies; they are counted in this data.")
+        print_remark("These models were saved without label frequencies; they are counted in this data.")
         counts[:], n_points = label_counts(part.Y), part.n_points
     else:
         counts[: first.n_labels_], n_points = first.label_counts_, first.n_points_
     for folder, tagger in zip(folders[1:], taggers[1:], strict=True):
         if not np.array_equal(np.asarray(tagger.label_counts_), np.asarray(first.label_counts_)):
-            say(f"{folder} was trained on other points than {folders[0]}; label frequencies are those of {folders[0]}")
+            print_remark(
+                f"{folder} was trained on other points than {folders[0]}; label frequencies are those of {folders[0]}"
+            )
     weights = inverse_propensity(None, *propensities.a_and_b(), counts=counts, n_points=n_points)
     rows = labelled_rows(without(part.Y, part.ignore))
     part = part.subset(rows)

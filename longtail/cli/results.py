@@ -36,12 +36,12 @@ class ResultRows:
         """Yield what is printed as JSON, point by point."""
         bounds, labels, values = scores.indptr.tolist(), scores.indices.tolist(), scores.data.tolist()
         for row in range(len(block)):
-            found = []
+            suggested = []
             for at in range(bounds[row], bounds[row + 1]):
                 name, identifier = self._label(labels[at])
                 known = {"label": name} if identifier is None else {"label": name, "id": identifier}
-                found.append(known | {"score": values[at]})
-            yield _described(block, row) | {"labels": found}
+                suggested.append(known | {"score": values[at]})
+            yield _described(block, row) | {"labels": suggested}
 
     def json_lines(self, block: PointBlock, scores: csr_array) -> bytes:
         """Return one line of JSON per point."""
@@ -51,26 +51,26 @@ class ResultRows:
         """Return one line per pair: point, label, score."""
         lines = []
         for number, row in enumerate(self.objects(block, scores), block.start):
-            for found in row["labels"]:
-                name = " ".join(found["label"].split())  # a tab or a line break would end the cell
-                lines.append(f"{row.get('id', number)}\t{found.get('id', name)}\t{found['score']:.6g}\n")
+            for suggestion in row["labels"]:
+                name = " ".join(suggestion["label"].split())  # a tab or a line break would end the cell
+                lines.append(f"{row.get('id', number)}\t{suggestion.get('id', name)}\t{suggestion['score']:.6g}\n")
         return "".join(lines).encode()
 
     def _label(self, number: int) -> tuple[str, str | None]:
-        found = self._known.get(number)
-        if found is None:  # names lie in a memory-mapped file; to decode one takes longer than to predict it
-            found = self.names[number], None if self.ids is None else self.ids[number]
+        label = self._known.get(number)
+        if label is None:  # names lie in a memory-mapped file; to decode one takes longer than to predict it
+            label = self.names[number], None if self.ids is None else self.ids[number]
             if len(self._known) < 100_000:
-                self._known[number] = found
-        return found
+                self._known[number] = label
+        return label
 
 
 def _described(block: PointBlock, row: int) -> dict[str, Any]:
     """Return the identifier of a point and its text, where it has them; else its number."""
-    found: dict[str, Any] = {} if block.ids is None else {"id": block.ids[row]}
+    described: dict[str, Any] = {} if block.ids is None else {"id": block.ids[row]}
     if block.texts is not None:
-        found["text"] = block.texts[row]
-    return found or {"id": str(block.start + row)}
+        described["text"] = block.texts[row]
+    return described or {"id": str(block.start + row)}
 
 
 # Files --------------------------------------------------------------------------------------------------------------
@@ -83,8 +83,8 @@ class ResultFile:
     interruption `resume` continues there.
     """
 
-    def __init__(self, path: Path, told: dict[str, Any]) -> None:
-        self.path, self.told = path, told
+    def __init__(self, path: Path, made_from: dict[str, Any]) -> None:
+        self.path, self.made_from = path, made_from
         self.partial = path.with_name(path.name + ".partial")
         self.state = path.with_name(path.name + ".partial.json")
         self.done = self.size = 0
@@ -92,17 +92,17 @@ class ResultFile:
     def resume(self) -> int:
         """Return the number of points that are done, which the next run skips; 0 where there is nothing to resume."""
         if not self.partial.exists() or not self.state.exists():
-            console.say(f"There is no {self.partial.name} to resume; starting from the first point")
+            console.print_remark(f"There is no {self.partial.name} to resume; starting from the first point")
             return 0
         try:
             state = orjson.loads(self.state.read_bytes())
             self.done, self.size = int(state.pop("points")), int(state.pop("bytes"))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise DataError("is damaged", path=self.state, remedy="Start again without --resume") from None
-        if state != self.told:
-            differs = next(key for key in {**state, **self.told} if state.get(key) != self.told.get(key))
+        if state != self.made_from:
+            differs = next(key for key in {**state, **self.made_from} if state.get(key) != self.made_from.get(key))
             raise SettingsError(
-                f"{self.partial} was begun with {differs} {state.get(differs)!r}, not {self.told.get(differs)!r}. "
+                f"{self.partial} was begun with {differs} {state.get(differs)!r}, not {self.made_from.get(differs)!r}. "
                 "Give the same, or start again without --resume."
             )
         if self.partial.stat().st_size < self.size:
@@ -127,7 +127,7 @@ class ResultFile:
                 os.fsync(stream.fileno())
         except BaseException:
             if self.done:
-                console.say(f"{self.done:,} points are in {self.partial}. Continue with --resume")
+                console.print_remark(f"{self.done:,} points are in {self.partial}. Continue with --resume")
             else:
                 self.partial.unlink(missing_ok=True)
             raise
@@ -138,7 +138,7 @@ class ResultFile:
     def _note(self, stream: IO[bytes]) -> None:
         stream.flush()
         fresh = self.state.with_name(self.state.name + ".new")
-        fresh.write_bytes(orjson.dumps(self.told | {"points": self.done, "bytes": stream.tell()}))
+        fresh.write_bytes(orjson.dumps(self.made_from | {"points": self.done, "bytes": stream.tell()}))
         os.replace(fresh, self.state)
 
 
@@ -172,7 +172,7 @@ def write_repository_text(path: Path, blocks: Iterable[Scored], n_labels: int) -
 
 
 def print_array(rows: Iterable[dict[str, Any]]) -> None:
-    """Print one JSON array, object by object, as :func:`longtail.cli.console.emit` prints a list."""
+    """Print one JSON array, object by object, as :func:`longtail.cli.console.print_json` prints a list."""
     import json
 
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
@@ -226,6 +226,6 @@ def counted(blocks: Iterator[Scored]) -> Iterator[tuple[Iterator[Scored], Throug
     def remark() -> None:
         if time.perf_counter() - last[0] > _REMARK_SECONDS:
             last[0] = time.perf_counter()
-            console.say(f"{count}")
+            console.print_remark(f"{count}")
 
     yield passed(remark), count

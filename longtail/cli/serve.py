@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import tell
+from longtail.cli.console import print_result
 from longtail.errors import SettingsError
 
 _NEEDED = ("fastapi", "uvicorn", "prometheus_client")
@@ -118,7 +118,7 @@ def serve_models(
     )
 
     def announce(url: str) -> None:
-        tell(f"Serving {', '.join(settings.models)} at {url}")
+        print_result(f"Serving {', '.join(settings.models)} at {url}")
 
     if engine == "local":
         run_service(settings, host, port, workers, log_level, announce)

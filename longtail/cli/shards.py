@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from longtail import progress
-from longtail.cli.console import say
+from longtail.cli.console import print_remark
 from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def predict_files(
     _open_folder(out_folder, run)
     missing = [i for i, target in enumerate(targets) if not target.exists()]
     if len(missing) < len(paths):
-        say(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; going on with the others")
+        print_remark(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; going on with the others")
     n_points = 0
 
     def finished(i: int, found: tuple[bytes, int]) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import tell
+from longtail.cli.console import print_result
 from longtail.cli.options import ModelFolder
 
 KeyOption = Annotated[
@@ -23,7 +23,7 @@ def sign_model(folder: ModelFolder, key: KeyOption) -> None:
 
     registry.load(folder, verify=True)  # what is damaged is not signed
     signature.sign(folder, key)
-    tell(f"Signed {folder}.")
+    print_result(f"Signed {folder}.")
 
 
 def verify_model(folder: ModelFolder, key: KeyOption) -> None:
@@ -31,4 +31,4 @@ def verify_model(folder: ModelFolder, key: KeyOption) -> None:
     from longtail import registry
 
     registry.load(folder, verify=True, verify_key=key)
-    tell(f"{folder}: the signature is correct.")
+    print_result(f"{folder}: the signature is correct.")

@@ -153,10 +153,10 @@ def _table(title: str) -> Table:
     )
 
 
-def suggestions_table(found: list[tuple[str, float]], *, width: int = 12) -> Table:
+def suggestions_table(suggestions: list[tuple[str, float]], *, width: int = 12) -> Table:
     """Return labels with their scores as numbers and bars."""
     table = Table.grid(padding=(0, 2))
-    for label, score in found:
+    for label, score in suggestions:
         bar = "█" * round(width * score)
         table.add_row(f"  {score:.3f}", Text(f"{bar:<{width}}", "cyan"), Text(label))
     return table
@@ -167,16 +167,16 @@ def held_out_table(report: list[dict[str, Any]]) -> Table:
 
     The chosen ones are in bold.
     """
-    found = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, 2))
     timed = any("seconds" in row for row in report)
-    found.add_row(*(Text(head, "dim") for head in ("on held-out points", *_TRIED, *(["s"] if timed else []))))
+    table.add_row(*(Text(head, "dim") for head in ("on held-out points", *_TRIED, *(["s"] if timed else []))))
     for row in report:
         style = "bold" if row.get("chosen") else ""
         if not any(metric in row for metric in _TRIED):
-            found.add_row(Text(row["model"], style), Text(row.get("skipped", ""), "dim"))
+            table.add_row(Text(row["model"], style), Text(row.get("skipped", ""), "dim"))
             continue
         cells = [f"{row[metric]:.2f}" if metric in row else "" for metric in _TRIED]
         cells += [f"{row['seconds']:.1f}" if "seconds" in row else ""] if timed else []
         fewer = f" ({row['points']:,} points)" if "points" in row else ""
-        found.add_row(Text(row["model"] + fewer, style), *(Text(cell, style) for cell in cells))
-    return found
+        table.add_row(Text(row["model"] + fewer, style), *(Text(cell, style) for cell in cells))
+    return table

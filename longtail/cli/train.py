@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, emit, out, say, size, tell, written
+from longtail.cli.console import as_word, out, print_json, print_remark, print_result, size, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -91,7 +91,7 @@ def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
     folder = out_folder.with_name(f".{out_folder.name}.checkpoint")
     check_steps_folder(folder)
     if fresh and folder.exists() and remove_steps(folder):
-        say(f"Removed {folder}; training starts again.")
+        print_remark(f"Removed {folder}; training starts again.")
     return folder
 
 
@@ -125,7 +125,7 @@ def train_model(
     engine.check_name(run.engine)
     set_limit(run.memory)
     if run.estimate:
-        _tell_estimate(ranker, model, _read_data(data, options, vectorizer, feedback)[0], json)
+        _print_estimate(ranker, model, _read_data(data, options, vectorizer, feedback)[0], json)
         return
     if out_folder is None:
         raise SettingsError("Missing option '--out': name a folder to write the model to, or give --estimate.")
@@ -139,7 +139,7 @@ def train_model(
     tagger = Tagger(ranker)
     fits = ranker.n_fits()
     if sum(fits.values()) > 1 and not isinstance(ranker, Wrapper):  # a wrapper logs this itself
-        say(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
+        print_remark(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
     checkpoint = checkpoint_of(out_folder, run.fresh)
     with engine.use(run.engine), ranker.resumable(checkpoint):
         with (
@@ -163,23 +163,23 @@ def train_model(
     facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
     facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
     if json:
-        emit(facts)
+        print_json(facts)
         return
     if "report" in facts:
         from longtail.cli.tables import held_out_table
 
         out.print(held_out_table(facts["report"]))
     if "why" in facts:
-        tell(f"Chosen: {facts['why']}")
+        print_result(f"Chosen: {facts['why']}")
     compiled = f" (and {watch.compiling:.1f} s once, to compile kernels)" if watch.compiling > 0.05 else ""
-    tell(
+    print_result(
         f"Trained {model} on {read.name} in {watch.seconds:.1f} s{compiled}; "
         f"{size(facts['model_mb'])}, peak memory {facts['peak_memory_mb']:,.0f} MB"
     )
     use = '--text "…"' if tagger.vectorizer_ is not None else "--input FILE"
     usable = tagger.reads_text() or tagger.vectorizer_ is None
     hint = f" Try: longtail predict {as_word(out_folder)} {use}" if usable else ""
-    tell(f"{written(out_folder)}.{hint}")
+    print_result(f"{written(out_folder)}.{hint}")
 
 
 def _read_data(
@@ -197,17 +197,17 @@ def _read_data(
     log = FeedbackLog(feedback)
     if getattr(options, "vectors", None) is not None:
         raise SettingsError("--vectors and --feedback: corrected texts have no ready vectors. Use --encoder instead.")
-    found = apply_corrections(options.read(data, None), log.after())
-    vectorize_comparing(found.data, vectorizer or TextVectorizer())
-    say(
-        f"{found.corrections:,} corrections: {found.changed:,} texts changed, {found.added:,} added, "
-        f"{len(found.new_labels):,} new labels"
+    corrected = apply_corrections(options.read(data, None), log.after())
+    vectorize_comparing(corrected.data, vectorizer or TextVectorizer())
+    print_remark(
+        f"{corrected.corrections:,} corrections: {corrected.changed:,} texts changed, {corrected.added:,} added, "
+        f"{len(corrected.new_labels):,} new labels"
     )
-    counts = {"corrections": found.corrections, "changed": found.changed, "added": found.added}
-    return found.data.validate(), {"feedback": {"log": log.identity(), "seq": found.last, **counts}}
+    counts = {"corrections": corrected.corrections, "changed": corrected.changed, "added": corrected.added}
+    return corrected.data.validate(), {"feedback": {"log": log.identity(), "seq": corrected.last, **counts}}
 
 
-def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
+def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
     """Print what a training is expected to take."""
     from longtail.models.estimate import estimate
     from longtail.tagger.matrices import given_vectors, training_matrices
@@ -227,9 +227,9 @@ def _tell_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> Non
         "model_mb": expected.model_bytes / 1e6,
     }
     if json:
-        emit(facts)
+        print_json(facts)
         return
-    tell(
+    print_result(
         f"Training {model} on {data.name} ({data.n_points:,} points, {data.n_features:,} features, "
         f"{data.n_labels:,} labels) needs about {facts['memory_mb']:,.0f} MB of memory and "
         f"{facts['train_seconds']:,.1f} s; the model about {size(expected.model_bytes / 1e6)}. "

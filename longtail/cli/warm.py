@@ -15,7 +15,7 @@ import typer
 
 from longtail import progress, registry
 from longtail.child_python import child_command, child_environment
-from longtail.cli.console import emit, say, tell
+from longtail.cli.console import print_json, print_remark, print_result
 from longtail.cli.options import JsonFlag
 from longtail.cli.progress_bar import doing
 from longtail.errors import LongtailError, SettingsError
@@ -69,15 +69,15 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
                 except (LongtailError, ImportError) as error:
                     if model:
                         raise
-                    say(f"{name}: not compiled ({error})")
+                    print_remark(f"{name}: not compiled ({error})")
                     left_out.append(name)
                 else:
                     done.append(name)
     seconds = time.perf_counter() - began
     if json:
-        emit({"folder": folder, "models": done, "left_out": left_out, "seconds": seconds})
+        print_json({"folder": folder, "models": done, "left_out": left_out, "seconds": seconds})
         return
-    tell(f"Compiled the kernels of {', '.join(done)} in {seconds:.1f} s; they are in {folder}")
+    print_result(f"Compiled the kernels of {', '.join(done)} in {seconds:.1f} s; they are in {folder}")
 
 
 def _complete(name: str) -> str:

@@ -125,7 +125,7 @@ def do_task(folder: Path) -> None:
         counts = label_counts(data.Y)
         test = measure.EvaluationSet(data.test.X, data.test.Y, weights, data.test.ignore, counts)
         report = measure.accuracy(ranker, test)
-        found = measure.result_row(
+        result = measure.result_row(
             task.model,
             report,
             train_seconds=watch.seconds,
@@ -133,13 +133,13 @@ def do_task(folder: Path) -> None:
             model_mb=measure.folder_mb(folder / "model"),
         )
         if "tradeoff" in task.extras:
-            found["tradeoff"] = measure.trade_off(ranker, test, report)
+            result["tradeoff"] = measure.trade_off(ranker, test, report)
         if "bins" in task.extras:
             scores = ranker.predict(test.X, k=max(measure.KS))
-            found["bins"] = frequency_bins(test.Y, scores, data.Y, inv_propensity=weights, ignore=test.ignore)
+            result["bins"] = frequency_bins(test.Y, scores, data.Y, inv_propensity=weights, ignore=test.ignore)
     except LongtailError as error:
-        found = {"model": task.model, "error": str(error)}
-    (folder / "result.json").write_text(json.dumps(found))
+        result = {"model": task.model, "error": str(error)}
+    (folder / "result.json").write_text(json.dumps(result))
 
 
 class _Reports(logging.Handler):
