@@ -66,9 +66,9 @@ def find_label(label: str, names: Sequence[str], ids: Sequence[str] | None = Non
         Whether the names are numbers, because the model was saved without names.
     """
     for known in (names, ids or ()):
-        found = next((at for at, name in enumerate(known) if name == label), None)
-        if found is not None:
-            return found
+        number = next((at for at, name in enumerate(known) if name == label), None)
+        if number is not None:
+            return number
     if numbered:
         hint = f"This model numbers its labels from 0 to {len(names) - 1}"
         raise DataError(f"there is no label {label!r}", remedy=hint)

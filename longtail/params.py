@@ -216,16 +216,16 @@ class Params:
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
-        found = {name: getattr(self, name) for name in self._defaults()}
+        params = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             nested = {
                 f"{name}__{inner}": value
-                for name, part in found.items()
+                for name, part in params.items()
                 if isinstance(part, Params)
                 for inner, value in part.get_params().items()
             }
-            found |= nested
-        return dict(sorted(found.items()))
+            params |= nested
+        return dict(sorted(params.items()))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name; ``outer__inner`` reaches into a nested ranker."""

@@ -143,8 +143,8 @@ class Tokenizer:
     def __call__(self, text: str) -> list[str]:
         """Return the tokens of a text."""
         if self.function is None:
-            found: Iterable[str] = _WORD_PATTERN.findall(text.lower())
-            words = [word for word in found if len(word) >= self.min_length]
+            tokens: Iterable[str] = _WORD_PATTERN.findall(text.lower())
+            words = [word for word in tokens if len(word) >= self.min_length]
         else:
             words = list(self.function(text))
             wrong = next((word for word in words if not isinstance(word, str)), None)
@@ -172,11 +172,11 @@ def snowball(language: str) -> Callable[[str], str]:
     seen: dict[str, str] = {}
 
     def stem(word: str) -> str:
-        found = seen.get(word)
-        if found is None:
+        stemmed = seen.get(word)
+        if stemmed is None:
             if not hasattr(own, "stemmer"):
                 own.stemmer = snowballstemmer.stemmer(language)
-            found = seen[word] = own.stemmer.stemWord(word)
-        return found
+            stemmed = seen[word] = own.stemmer.stemWord(word)
+        return stemmed
 
     return stem

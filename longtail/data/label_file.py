@@ -86,7 +86,7 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
     texts: list[str | None] = [None] * n_before
     by_id, by_name = {label: j for j, label in enumerate(ids)}, {name: j for j, name in enumerate(names)}
     new: list[LabelEntry] = []
-    n_by_id, found = 0, set()
+    n_by_id, matched = 0, set()
     for entry in entries:
         at = None if entry.id is None else by_id.get(entry.id, by_name.get(entry.id))
         matched_by_id = at is not None
@@ -96,12 +96,12 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
             new.append(entry)
             continue
         n_by_id += matched_by_id
-        found.add(at)
+        matched.add(at)
         if matched_by_id and entry.name:
             names[at] = entry.name
         text = entry.text or names[at]
         texts[at] = text if texts[at] is None else f"{texts[at]}\n{text}"
-    if n_before and not found:
+    if n_before and not matched:
         shown = new[0].id or new[0].name if new else ""
         raise DataError(
             f"none of the {n_before:,} labels of the data is in it: the data has {names[0]!r}, the file {shown!r}",
@@ -118,7 +118,7 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
         names.append(entry.name or label)
         texts.append(entry.text or entry.name or label)
     more = f", and {len(ids) - n_before:,} that no point has" if len(ids) > n_before else ""
-    logger.info("%s describes %s of %s labels%s.", source, f"{len(found):,}", f"{n_before:,}", more)
+    logger.info("%s describes %s of %s labels%s.", source, f"{len(matched):,}", f"{n_before:,}", more)
     names = _distinct(names, ids)
     data.label_ids, data.label_names = ids, names
     data.label_texts = [name if text is None else text for name, text in zip(names, texts, strict=True)]

@@ -148,18 +148,18 @@ def _text_pairs(rows: _Rows, cells: list[bytes], number: int) -> Iterator[tuple[
 
 
 def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    found = item.get("labels", item.get("predictions", item.get("suggestions")))
-    if isinstance(found, dict):
-        found = [[label, score] for label, score in found.items()]
+    pairs = item.get("labels", item.get("predictions", item.get("suggestions")))
+    if isinstance(pairs, dict):
+        pairs = [[label, score] for label, score in pairs.items()]
     wrong = DataError(
         "the point has no list of labels",
         path=path,
         line=number,
         remedy='Write {"labels": [{"label": "moss", "score": 0.9}]}, or {"labels": ["moss"]} with the best first',
     )
-    if not isinstance(found, list):
+    if not isinstance(pairs, list):
         raise wrong
-    for rank, one in enumerate(found):
+    for rank, one in enumerate(pairs):
         if isinstance(one, dict):
             label, score = one.get("id", one.get("label", one.get("name"))), one.get("score", 1 / (1 + rank))
         elif isinstance(one, list) and len(one) == 2:

@@ -90,9 +90,9 @@ class Steps:
         compute : callable
             Returns the facts (JSON values) and the arrays that the step results in.
         """
-        found = self.find(name)
-        if found is not None:
-            step = store.read(found, mmap=False)
+        folder = self.find(name)
+        if folder is not None:
+            step = store.read(folder, mmap=False)
             return step.meta["facts"], step.arrays
         facts, arrays = compute()
         with self.writing(name) as fresh:

@@ -93,9 +93,9 @@ class RayCluster:
             for node in self._nodes()
         ]
         known = [(host, self._versions_from(ref)) for host, ref in asked]
-        if not any(found for _, found in known):
+        if not any(versions_found for _, versions_found in known):
             raise SettingsError("No machine of the Ray cluster has a CPU. Start it with --num-cpus of at least 1.")
-        check_versions([(host, found) for host, found in known if found is not None])
+        check_versions([(host, versions_found) for host, versions_found in known if versions_found is not None])
 
     def _versions_from(self, ref: Any) -> dict[str, str] | None:
         """Return the versions of a machine; None if it was lost in the meantime: it gets no tasks then."""
@@ -163,7 +163,7 @@ class RayCluster:
                 (done,), _ = self._ray.wait(list(pending), num_returns=1)
                 part = pending.pop(done)
                 try:
-                    found = pickle.loads(self._get(done))
+                    outcomes = pickle.loads(self._get(done))
                 except WorkerLost as error:
                     if len(part) == 1:
                         losses[part[0]] += 1
@@ -173,7 +173,7 @@ class RayCluster:
                         if half:
                             begin(half)
                     continue
-                for i, result in zip(part, found, strict=True):
+                for i, result in zip(part, outcomes, strict=True):
                     results[i] = result
                     if finished is not None:
                         finished(i, result)

@@ -124,13 +124,13 @@ def serve_calls() -> None:
         while True:
             message = pickle.load(calls)
             try:
-                found = call(message)
+                result = call(message)
             except Exception as error:
                 _send(results, True, error)
                 continue
             if call is _function_of:
-                call, found = found, None
-            _send(results, False, found)
+                call, result = result, None
+            _send(results, False, result)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
         os._exit(0)  # nobody is interested any more
 

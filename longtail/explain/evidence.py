@@ -32,12 +32,12 @@ def near_points(ranker: Ranker, point: csr_array, labels: Sequence[int], names: 
     stored = knn.points_
     rows, similarity = stored.nearest(point.indices, point.data, knn.n_neighbors)
     owned = [stored.labels[a:b] for a, b in zip(stored.label_ptr[rows], stored.label_ptr[rows + 1], strict=True)]
-    found: list[list[Neighbour]] = []
+    near: list[list[Neighbour]] = []
     for label in labels:
         having = [at for at, own in enumerate(owned) if label in own][:_NEIGHBOURS_SHOWN]
         named = {at: [names[j] for j in owned[at][:_NEAR_LABELS_SHOWN].tolist()] for at in having}
-        found.append([Neighbour(float(similarity[at]), named[at]) for at in having])
-    return found
+        near.append([Neighbour(float(similarity[at]), named[at]) for at in having])
+    return near
 
 
 def matching_words(
@@ -56,14 +56,14 @@ def matching_words(
     weight[point.indices] = point.data
     own = vectorizer.transform_terms(words) if words else csr_array(point.shape)
     word_of = dict(zip(own.indices.tolist(), np.repeat(words or [""], np.diff(own.indptr)).tolist(), strict=True))
-    found = []
+    matches = []
     for a, b in pairwise(Z.indptr.tolist()):
         columns, products = Z.indices[a:b], Z.data[a:b] * weight[Z.indices[a:b]]
         order = np.argsort(-products, kind="stable")
         order = order[products[order] > 0]
         listed = [word_of[j] for j in columns[order].tolist() if j in word_of]
-        found.append(list(dict.fromkeys(listed)))
-    return found
+        matches.append(list(dict.fromkeys(listed)))
+    return matches
 
 
 def member_scores(
@@ -80,7 +80,7 @@ def member_scores(
     lists = [member.predict(blend.features_of(member, point), width) for member in blend.members_]
     best = blend.predict(point, depth)
     shares = blend.contributions(point, best, labels)
-    found = []
+    evidence = []
     for label, own in zip(labels, shares, strict=True):
         members = []
         for at, (member, listed) in enumerate(zip(blend.members_, lists, strict=True)):
@@ -89,8 +89,8 @@ def member_scores(
             members.append(MemberScore(member.kind, score, rank, None if own is None else float(own.members[at])))
         if own is not None and not _sums_to_score(own, float(best.data[best.indices == label][0])):
             own, members = None, [replace(member, contribution=None) for member in members]
-        found.append((members, None if own is None else own.rest))
-    return found
+        evidence.append((members, None if own is None else own.rest))
+    return evidence
 
 
 def _sums_to_score(own: Shares, score: float) -> bool:

@@ -130,10 +130,10 @@ def _sums(
     tagger: Tagger, point: csr_array, labels: list[int], scores: np.ndarray, best: csr_array
 ) -> list[Contributions] | None:
     """Return the contributions to each label, compared with its score; None if a label has none or they differ."""
-    found = [contributions(tagger.ranker_, point, label) for label in labels]
+    each = [contributions(tagger.ranker_, point, label) for label in labels]
     listed = set(best.indices.tolist())
     sums = []
-    for label, score, one in zip(labels, scores, found, strict=True):
+    for label, score, one in zip(labels, scores, each, strict=True):
         if one is None:
             return None
         if label in listed and abs(one.score - score) > TOLERANCE:

@@ -131,10 +131,10 @@ def _effort_for(
     parts: Partitioned, queries: Vectors, own: np.ndarray | None, k: int, recall: float, n_jobs: int | None
 ) -> tuple[int, float]:
     """Measure the effort that these queries need; the neighbour ``own[row]`` of a query does not count."""
-    found, scores = exact_search(parts.vectors, queries, k if own is None else k + 1, n_jobs)
+    nearest, scores = exact_search(parts.vectors, queries, k if own is None else k + 1, n_jobs)
     near = queries.rows @ parts.centroids.T  # (queries, partitions)
-    at = np.take_along_axis(near, parts.partition[found], axis=1)  # of the partition of each neighbour
-    counted = found >= 0 if own is None else (found >= 0) & (found != own[:, None])
+    at = np.take_along_axis(near, parts.partition[nearest], axis=1)  # of the partition of each neighbour
+    counted = nearest >= 0 if own is None else (nearest >= 0) & (nearest != own[:, None])
     if not counted.any():
         return len(parts.centroids), -math.inf
     ordered = np.sort(-near, axis=1)

@@ -35,6 +35,6 @@ def head(Y: csr_array, tau: float) -> np.ndarray:
             f"tau={tau} leaves no {side} label: {n_seen:,} label(s) have points, and {n_head:,} of them would be head "
             "labels. Give another tau, or train the base without TAug."
         )
-    found = np.zeros(Y.shape[1], bool)
-    found[np.argsort(-counts, kind="stable")[:n_head]] = True
-    return found
+    is_head = np.zeros(Y.shape[1], bool)
+    is_head[np.argsort(-counts, kind="stable")[:n_head]] = True
+    return is_head

@@ -64,11 +64,11 @@ class DecisionCounts:
         macro = [values[occurs] for values in _quotients(self.label_correct, self.label_decided, self.label_true)]
         points = _quotients(self.point_correct, self.point_decided, self.point_true)
         example = [np.where(nothing, 100.0, values) for values in points]
-        found = {}
+        metrics = {}
         for average, means in zip(AVERAGES, (micro, macro, example), strict=True):
             for name, values in zip(("P", "R", "F1"), means, strict=True):
-                found[f"{average}-{name}"] = float(values.mean()) if values.size else 0.0
-        return found
+                metrics[f"{average}-{name}"] = float(values.mean()) if values.size else 0.0
+        return metrics
 
 
 def decision_metrics(

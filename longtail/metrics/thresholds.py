@@ -128,9 +128,9 @@ def choose_thresholds(
     pairs = ScoredPairs.of(Y_true, scores, ignore)
     grid = np.array(GRID)
     cut = pairs.rank < limit
-    found = [pairs.f1(cut & (pairs.scores >= value), goal) for value in grid]
-    best = _middle_of_best(np.array(found))
-    thresholds = Thresholds((float(grid[best]),), (0,), goal, limit, found[best])
+    f1 = [pairs.f1(cut & (pairs.scores >= value), goal) for value in grid]
+    best = _middle_of_best(np.array(f1))
+    thresholds = Thresholds((float(grid[best]),), (0,), goal, limit, f1[best])
     return thresholds if counts is None else _by_frequency(pairs, np.asarray(counts), thresholds)
 
 
@@ -233,10 +233,10 @@ def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> 
         for number in range(len(values)):
             own = bins == number
             others = cut & ~own & (pairs.scores >= values[bins])
-            found = [pairs.f1(others | (cut & own & (pairs.scores >= value)), start.goal) for value in GRID]
-            at = _middle_of_best(np.array(found))
-            if found[at] > best:
-                best, values[number] = found[at], GRID[at]
+            f1 = [pairs.f1(others | (cut & own & (pairs.scores >= value)), start.goal) for value in GRID]
+            at = _middle_of_best(np.array(f1))
+            if f1[at] > best:
+                best, values[number] = f1[at], GRID[at]
     return Thresholds(tuple(values.tolist()), frequencies, start.goal, start.limit, best)
 
 

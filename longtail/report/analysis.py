@@ -77,8 +77,8 @@ def confusions(Y: csr_array, scores: csr_array, n: int) -> list[tuple[int, int, 
     position = np.arange(top.nnz) - np.repeat(top.indptr[:-1], np.diff(top.indptr))
     top = select_entries(top, position < sizes[entry_rows(top)])
     right = correct_entries(Y, top)
-    found = entry_keys(select_entries(top, right))
-    missed = ones_like(select_entries(Y, ~np.isin(entry_keys(Y), found)))
+    correct = entry_keys(select_entries(top, right))
+    missed = ones_like(select_entries(Y, ~np.isin(entry_keys(Y), correct)))
     pairs = csr_array(missed.T @ ones_like(select_entries(top, ~right)))  # (L, L), only pairs that occur are stored
     order = np.argsort(-pairs.data, kind="stable")[:n]
     rows = entry_rows(pairs)
@@ -109,12 +109,12 @@ def bootstrap_difference(one: PointGains, other: PointGains, seed: int = 0) -> t
     """Return the difference of a metric, one minus other, and its 95 % interval over resampled points."""
     rng, n = np.random.default_rng(seed), len(one.gained)
     difference = one.gained - other.gained
-    found = []
+    differences = []
     block = max(1, min(_RESAMPLES, _BLOCK_COUNTS // max(n, 1)))
     for start in range(0, _RESAMPLES, block):
         times = rng.multinomial(n, np.full(n, 1 / n), size=min(block, _RESAMPLES - start))
-        found.append(100 * (times @ difference) / np.maximum(times @ one.possible, 1e-12))
-    low, high = np.percentile(np.concatenate(found), [2.5, 97.5])
+        differences.append(100 * (times @ difference) / np.maximum(times @ one.possible, 1e-12))
+    low, high = np.percentile(np.concatenate(differences), [2.5, 97.5])
     return 100 * float(difference.sum() / max(one.possible.sum(), 1e-12)), float(low), float(high)
 
 

@@ -15,10 +15,10 @@ _EPOCHS_SHOWN = 12
 
 def collect_histories(facts: dict[str, Any], path: str = "") -> dict[str, History]:
     """Find the training histories of a model and of the models in it, by the path of each."""
-    found = {path or facts["kind"]: facts["history"]} if facts.get("history") else {}
+    histories = {path or facts["kind"]: facts["history"]} if facts.get("history") else {}
     for name, part in facts.get("parts", {}).items():
-        found |= collect_histories(part, f"{path}/{name}: {part['kind']}" if path else f"{name}: {part['kind']}")
-    return found
+        histories |= collect_histories(part, f"{path}/{name}: {part['kind']}" if path else f"{name}: {part['kind']}")
+    return histories
 
 
 def history_rows(history: History) -> list[list[str]]:

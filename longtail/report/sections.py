@@ -113,8 +113,8 @@ def build_sections(data: ReportData) -> list[Section]:
         _confusions_section,
         _examples_section,
     )
-    found = [make(data) for make in makers]
-    return [section for section in found if section is not None]
+    sections = [make(data) for make in makers]
+    return [section for section in sections if section is not None]
 
 
 def _summary_section(data: ReportData) -> Section:
@@ -354,9 +354,9 @@ def _labels_section(data: ReportData) -> Section:
 def _confusions_section(data: ReportData) -> Section | None:
     blocks: list[Table | Chart] = []
     for model in data.models:
-        found = analysis.confusions(data.Y, model.scores, _CONFUSIONS_SHOWN)
+        confused = analysis.confusions(data.Y, model.scores, _CONFUSIONS_SHOWN)
         rows: list[list[Cell]] = [
-            [[data.tag(missed)], [data.tag(instead)], f"{n:,}"] for missed, instead, n in found if n > 1
+            [[data.tag(missed)], [data.tag(instead)], f"{n:,}"] for missed, instead, n in confused if n > 1
         ]
         if rows:
             heading = ["correct label that was missed", "label suggested instead", "points"]

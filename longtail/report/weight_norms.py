@@ -61,9 +61,9 @@ def grouped_means(ranks: np.ndarray, values: np.ndarray) -> np.ndarray:
     edges = np.geomspace(1, ranks[-1] + 1, _GROUPS + 1)
     group = np.digitize(ranks, edges)
     ends = np.append(np.flatnonzero(np.diff(group)) + 1, len(group))
-    found, start = [], 0
+    means, start = [], 0
     for end in ends.tolist():
         if end - start >= _LEAST_LABELS or end == len(group):
-            found.append((np.exp(np.log(ranks[start:end]).mean()), values[start:end].mean()))
+            means.append((np.exp(np.log(ranks[start:end]).mean()), values[start:end].mean()))
             start = end
-    return np.array(found)
+    return np.array(means)

@@ -133,10 +133,10 @@ class FeedbackLog:
         try:
             connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
             try:
-                found = connection.execute(
+                records = connection.execute(
                     "SELECT seq, id, time, source, correction FROM feedback WHERE seq > ? ORDER BY seq", (seq,)
                 )
-                for number, identifier, stamp, source, correction in found:
+                for number, identifier, stamp, source, correction in records:
                     yield Feedback(number, identifier, stamp, source, _checked(json.loads(correction)))
             finally:
                 connection.close()

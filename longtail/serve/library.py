@@ -86,7 +86,7 @@ class ServedModel:
 
     def explain(self, text: str, k: int, max_words: int, labels: list[int] | None = None) -> dict[str, Any]:
         """Return the words that changed the probability of the best labels, or of given labels, as clients see them."""
-        found = self.tagger.explain(text, labels, k, max_words=max_words, exact=False)
+        explanation = self.tagger.explain(text, labels, k, max_words=max_words, exact=False)
         return {
             "labels": [
                 {
@@ -99,10 +99,10 @@ class ServedModel:
                         {"similarity": round(near.similarity, 4), "labels": near.labels} for near in one.neighbours
                     ],
                 }
-                for one in found
+                for one in explanation
             ],
-            "words_tried": found.words_tried,
-            "words_left_out": found.words_left_out,
+            "words_tried": explanation.words_tried,
+            "words_left_out": explanation.words_left_out,
         }
 
     def label(self, number: int) -> dict[str, Any]:

@@ -157,8 +157,8 @@ class EditableTagger(StoredTagger):
     def current_labels(self, Y: csr_array) -> csr_array:
         """Return correct labels with those that were merged replaced by what they were merged into."""
         merged = {label: to for label, to in self._moved().items() if to != RETIRED}
-        found = LabelMap.of(merged)
-        return Y if found is None else canonical(found.applied(Y))
+        label_map = LabelMap.of(merged)
+        return Y if label_map is None else canonical(label_map.applied(Y))
 
     def _moved(self) -> dict[int, int]:
         self._names()
