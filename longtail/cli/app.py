@@ -74,7 +74,10 @@ def _print_version(wanted: bool) -> None:
 @app.callback(help=_HELP)
 def longtail(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version", metavar="", callback=_print_version, is_eager=True, help="Print the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Take the options that come before a verb."""

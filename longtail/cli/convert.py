@@ -20,11 +20,15 @@ TargetArgument = Annotated[
 ToOption = Annotated[
     str | None,
     typer.Option(
-        "--to", help="Format to write: sparse, lf, npz, json or table; by default chosen by OUT.", show_default=False
+        "--to",
+        metavar="FORMAT",
+        help="Format to write: sparse, lf, npz, json or table; by default chosen by the name OUT.",
+        show_default=False,
     ),
 ]
 CompressionOption = Annotated[
-    str | None, typer.Option(help="gz, xz or zst, for the text files of a folder.", show_default=False)
+    str | None,
+    typer.Option(metavar="ENDING", help="Compress the text files of a folder: gz, xz or zst.", show_default=False),
 ]
 OverwriteFlag = Annotated[bool, typer.Option("--overwrite", help="Replace OUT if it holds a dataset.")]
 

@@ -28,7 +28,9 @@ TITLES = (
     "web based mail client written in PHP",
     "KDE desktop widget that shows the weather",
 )
-TitlesOption = Annotated[list[str] | None, typer.Option("--text", "-t", help="A title to label. Can be repeated.")]
+TitlesOption = Annotated[
+    list[str] | None, typer.Option("--text", "-t", metavar="TITLE", help="A title to label. Can be repeated.")
+]
 
 
 def run_demo(text: TitlesOption = None, json: JsonFlag = False) -> None:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 _WORDS_SHOWN = 8  # per direction
 _NEIGHBOUR_LABELS = 6  # of a neighbour
-TextOption = Annotated[str, typer.Option("--text", "-t", help="The text.", show_default=False)]
+TextOption = Annotated[str, typer.Option("--text", "-t", metavar="TEXT", help="The text.", show_default=False)]
 BestLabelsOption = Annotated[int, typer.Option("-k", min=1, metavar="INT", help="Number of best labels to explain.")]
 LabelsOption = Annotated[
     list[str] | None,
     typer.Option(
         "--label",
         "-l",
+        metavar="LABEL",
         help="A label to explain, by name or identifier, instead of the best ones. Can be repeated.",
         show_default=False,
     ),

@@ -22,7 +22,9 @@ VerifyFlag = Annotated[
 ]
 LabelOption = Annotated[
     str | None,
-    typer.Option(help="List the labels near this one (dxml only), by name or identifier.", show_default=False),
+    typer.Option(
+        metavar="LABEL", help="List the labels near this one (dxml only), by name or identifier.", show_default=False
+    ),
 ]
 
 

@@ -29,6 +29,7 @@ class LabelChange(enum.StrEnum):
 ChangeArgument = Annotated[
     LabelChange,
     typer.Argument(
+        metavar="CHANGE",
         help="add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
         "merge: suggest --into LABEL in their place; retire: suggest them no more.",
         show_default=False,
@@ -41,10 +42,14 @@ IntoOption = Annotated[
     str | None, typer.Option(metavar="LABEL", help="merge: the label to suggest instead.", show_default=False)
 ]
 LabelTextOption = Annotated[
-    str | None, typer.Option("--text", help="add: text of the one new label; its name by default.", show_default=False)
+    str | None,
+    typer.Option(
+        "--text", metavar="TEXT", help="add: text of the one new label; its name by default.", show_default=False
+    ),
 ]
 IdOption = Annotated[
-    str | None, typer.Option("--id", help="add: identifier of the one new label, such as a URI.", show_default=False)
+    str | None,
+    typer.Option("--id", metavar="ID", help="add: identifier of the one new label, such as a URI.", show_default=False),
 ]
 FileOption = Annotated[
     Path | None,

@@ -18,7 +18,7 @@ Corrections = Annotated[
     str | None,
     typer.Argument(
         metavar="DATA",
-        help="Texts with their right labels. Without it the model learns what its log holds.",
+        help="Texts with their correct labels. Without DATA, the model is trained on the corrections in its log.",
         show_default=False,
     ),
 ]

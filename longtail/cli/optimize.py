@@ -30,7 +30,7 @@ GoalOption = Annotated[F1Average, typer.Option(help="Which F1 to maximise.")]
 ByFrequencyFlag = Annotated[
     bool, typer.Option("--by-frequency", help="Choose one threshold per bin of label frequency.")
 ]
-SaveFlag = Annotated[bool, typer.Option("--save", help="Keep the best in the model, for --threshold auto.")]
+SaveFlag = Annotated[bool, typer.Option("--save", help="Store the best threshold in the model, for --threshold auto.")]
 
 
 def optimize_threshold(

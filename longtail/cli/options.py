@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -46,7 +46,9 @@ SetOption = Annotated[
     ),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, metavar="INT", help="Seed of all random choices.")]
-JobsOption = Annotated[int | None, typer.Option(help="Number of threads; by default one per core.", show_default=False)]
+JobsOption = Annotated[
+    int | None, typer.Option(metavar="N", help="Number of threads; by default one per core.", show_default=False)
+]
 EngineOption = Annotated[
     str,
     typer.Option(
@@ -57,12 +59,14 @@ EngineOption = Annotated[
 FormatOption = Annotated[
     str | None,
     typer.Option(
+        metavar="FORMAT",
         help="File format, if file names do not show it: sparse, svmlight, lf, npz, json, table or documents.",
         show_default=False,
     ),
 ]
 TextColumnOption = Annotated[
-    list[str] | None, typer.Option(help="Column with the text. Can be repeated.", rich_help_panel=_TABLE_PANEL)
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Column with the text. Can be repeated.", rich_help_panel=_TABLE_PANEL),
 ]
 
 
@@ -73,11 +77,17 @@ class DataOptions:
     format: FormatOption = None
     text_column: TextColumnOption = None
     labels_column: Annotated[
-        str | None, typer.Option(help="Column with the labels.", show_default=False, rich_help_panel=_TABLE_PANEL)
+        str | None,
+        typer.Option(metavar="NAME", help="Column with the labels.", show_default=False, rich_help_panel=_TABLE_PANEL),
     ] = None
     labels_separator: Annotated[
         str | None,
-        typer.Option(help="Separator between labels in one cell.", show_default=False, rich_help_panel=_TABLE_PANEL),
+        typer.Option(
+            metavar="TEXT",
+            help="Separator between labels in one cell.",
+            show_default=False,
+            rich_help_panel=_TABLE_PANEL,
+        ),
     ] = None
     labels_file: Annotated[
         Path | None,
@@ -155,10 +165,16 @@ class PropensityOptions:
 
     # The defaults are those of inverse_propensity; importing it here would make every command start slowly.
     propensity_a: Annotated[
-        float, typer.Option(help="A: 0.5 for Wikipedia data, 0.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL)
+        float,
+        typer.Option(
+            metavar="NUMBER", help="A: 0.5 for Wikipedia data, 0.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL
+        ),
     ] = 0.55
     propensity_b: Annotated[
-        float, typer.Option(help="B: 0.4 for Wikipedia data, 2.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL)
+        float,
+        typer.Option(
+            metavar="NUMBER", help="B: 0.4 for Wikipedia data, 2.6 for Amazon data.", rich_help_panel=_PROPENSITY_PANEL
+        ),
     ] = 1.5
 
     def __post_init__(self) -> None:
@@ -190,6 +206,10 @@ def expanded(verb: Callable[..., None]) -> Callable[..., None]:
             ]
         else:
             shown.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[name]))
+    for parameter in shown:
+        kind, info = get_args(parameter.annotation)
+        if kind is bool and info.metavar is None:
+            info.metavar = ""  # a flag takes no value; typer would print <bool> behind it
 
     @functools.wraps(verb)
     def run_expanded(**given: Any) -> None:

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 _RESULT_ENDINGS = (".jsonl", ".tsv", ".npz", ".txt")
-TextsOption = Annotated[list[str] | None, typer.Option("--text", "-t", help="A text to label. Can be repeated.")]
+TextsOption = Annotated[
+    list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="A text to label. Can be repeated.")
+]
 InputOption = Annotated[
     str | None,
     typer.Option(
@@ -45,13 +47,11 @@ OutFile = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write to a .jsonl, .tsv, .npz or .txt file instead (many files: a folder); - prints JSON lines.",
+        help="Write to this .jsonl, .tsv, .npz or .txt file (for many input files: a folder); - prints JSON lines.",
         show_default=False,
     ),
 ]
-ResumeFlag = Annotated[
-    bool, typer.Option("--resume", help="Continue a file of --out that was interrupted, where it ended.")
-]
+ResumeFlag = Annotated[bool, typer.Option("--resume", help="Continue an interrupted --out file where it ended.")]
 
 
 def predict_labels(

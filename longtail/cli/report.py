@@ -29,7 +29,10 @@ DataToRead = Annotated[
 ]
 OutPage = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
 PageFormat = Annotated[
-    str | None, typer.Option("--format", help="html or md; by default by the ending of --out.", show_default=False)
+    str | None,
+    typer.Option(
+        "--format", metavar="FORMAT", help="html or md; by default by the ending of --out.", show_default=False
+    ),
 ]
 
 
@@ -39,7 +42,12 @@ class ReportedDataOptions(DataOptions):
 
     format: Annotated[
         str | None,
-        typer.Option("--data-format", help="File format of DATA, if file names do not show it.", show_default=False),
+        typer.Option(
+            "--data-format",
+            metavar="FORMAT",
+            help="File format of DATA, if file names do not show it.",
+            show_default=False,
+        ),
     ] = None
 
 

@@ -17,10 +17,13 @@ ServedModels = Annotated[
     list[str],
     typer.Argument(metavar="MODEL", help="Model folders, each as DIR or NAME=DIR. The first is the default model."),
 ]
-Host = Annotated[str, typer.Option(help="Address to bind to. The default accepts connections of this machine only.")]
+Host = Annotated[
+    str,
+    typer.Option(metavar="ADDRESS", help="Address to bind to. The default accepts connections of this machine only."),
+]
 Port = Annotated[int, typer.Option(min=0, max=65535, metavar="PORT", help="Port; 0 for any free one.")]
 Workers = Annotated[
-    int, typer.Option(min=1, max=256, metavar="N", help="Worker processes. Weights are in memory once.")
+    int, typer.Option(min=1, max=256, metavar="N", help="Number of worker processes. They share the weights in memory.")
 ]
 Tokens = Annotated[
     Path | None,
@@ -49,10 +52,12 @@ MaxBody = Annotated[
     float,
     typer.Option(min=0.001, max=1e5, metavar="MB", help="Largest request body.", rich_help_panel=_REQUESTS),
 ]
-MaxBatch = Annotated[int, typer.Option(min=1, metavar="N", help="Most texts.", rich_help_panel=_REQUESTS)]
-MaxK = Annotated[int, typer.Option(min=1, metavar="N", help="Most labels per text.", rich_help_panel=_REQUESTS)]
+MaxBatch = Annotated[int, typer.Option(min=1, metavar="N", help="Largest number of texts.", rich_help_panel=_REQUESTS)]
+MaxK = Annotated[
+    int, typer.Option(min=1, metavar="N", help="Largest number of labels per text.", rich_help_panel=_REQUESTS)
+]
 MaxSeconds = Annotated[
-    float, typer.Option(min=0.1, max=1e5, metavar="S", help="Longest time.", rich_help_panel=_REQUESTS)
+    float, typer.Option(min=0.1, max=1e5, metavar="S", help="Longest time, in seconds.", rich_help_panel=_REQUESTS)
 ]
 LogLevel = Annotated[str, typer.Option(metavar="LEVEL", help="Lowest level to log: debug, info, warning or error.")]
 

@@ -31,7 +31,10 @@ from longtail.errors import DataError, SettingsError
 ModelOption = Annotated[
     str,
     typer.Option(
-        "--model", "-m", help=f"A model, or a composition such as labeltext(bonsai): {', '.join(registry.names())}."
+        "--model",
+        "-m",
+        metavar="NAME",
+        help=f"A model, or a composition such as labeltext(bonsai): {', '.join(registry.names())}.",
     ),
 ]
 OutFolder = Annotated[
@@ -51,7 +54,7 @@ FeedbackOption = Annotated[
     Path | None,
     typer.Option(
         metavar="LOG",
-        help="Feedback log of a service: its corrections change DATA before the training.",
+        help="Feedback log of a service. Its corrections are applied to DATA before training.",
         show_default=False,
     ),
 ]
@@ -78,7 +81,7 @@ class RunOptions:
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory that training may take, such as 8GB. It is made to fit, or refused.",
+            help="Largest memory of the process, such as 8GB. Training that cannot fit is refused before it starts.",
             show_default=False,
         ),
     ] = None
