@@ -1,4 +1,4 @@
-"""The errors a user can meet. Each says what was wrong, where, and what to do about it.
+"""The errors that a user can fix. Each message has what is wrong, where, and what to do.
 
 The command line prints the message alone and exits with code 2; in Python they are ``ValueError`` so that code written
 for scikit-learn catches them.

@@ -215,7 +215,7 @@ class Params:
         return {name: p.default for name, p in signature.parameters.items() if name != "self"}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
+        """Return parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
         params = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             nested = {
@@ -257,7 +257,7 @@ class Params:
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:
-        """Constraints of the class and of those it derives from, for the parameters of its constructor."""
+        """Return the constraints of the constructor's parameters, those of parent classes included."""
         declared: dict[str, Constraint] = {}
         for ancestor in reversed(cls.__mro__):
             declared |= ancestor.__dict__.get("_constraints", {})

@@ -72,7 +72,7 @@ def change_labels(
     labels_file: FileOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Change the labels of a saved model without training. A service that serves the model takes the change over.
+    """Change the labels of a saved model without training. A running service loads the changed model.
 
     The model folder is replaced as a whole: the old one stays if anything fails.
     """

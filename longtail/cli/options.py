@@ -99,7 +99,7 @@ class DataOptions:
     ] = None
 
     def for_model(self, tagger: Tagger, name: str) -> DataOptions:
-        """Return options that cut labels of a table as the training data of a model was cut, unless they say how."""
+        """Return options that cut labels at the separator of a model's training data, unless a separator is given."""
         separator = tagger.notes_.get("labels_separator")
         if self.labels_separator is not None or separator is None or not Path(name).exists():
             return self

@@ -195,7 +195,7 @@ def _read_whole(name: str, reads_text: bool, options: DataOptions, skip: int) ->
 
 
 def text_from_shell(text: str) -> str:
-    """Return a text of the command line, where the locale says ASCII but the bytes are UTF-8 as well."""
+    """Return a text of the command line, also where the locale is ASCII but the bytes are UTF-8."""
     if not any("\ud800" <= character <= "\udfff" for character in text):
         return text
     try:

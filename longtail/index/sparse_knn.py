@@ -167,7 +167,7 @@ class SparseKNN:
         return csr_array((values[rows, columns], (rows, np.asarray(features)[columns])), shape=shape)
 
     def _buffers(self) -> VoteScratch:
-        """VoteScratch of this thread, kept between calls."""
+        """Return the scratch memory of this thread, kept between calls."""
         if not hasattr(self._scratch, "buffers"):
             self._scratch.buffers = VoteScratch(
                 np.zeros(len(self.label_ptr) - 1, np.float32),

@@ -73,7 +73,7 @@ class PresetRanker(Ranker):
                 raise SettingsError(f"{name} is {value!r}; give {self._advanced[name]}")
 
     def _where(self, name: str) -> str:
-        """Say where a name belongs that `advanced` cannot hold."""
+        """Return where a name belongs that `advanced` cannot hold."""
         if name in self._defaults():
             return f"is a parameter of its own: {type(self).__name__}({name}=…)"
         close = difflib.get_close_matches(str(name), list(self._advanced), n=1)

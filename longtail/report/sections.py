@@ -100,7 +100,7 @@ class ReportData:
 
 
 def build_sections(data: ReportData) -> list[Section]:
-    """Return all sections that the models have something to say in."""
+    """Return all sections that have content for these models."""
     makers = (
         _summary_section,
         _differences_section,

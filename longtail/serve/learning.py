@@ -64,7 +64,7 @@ class Learnt:
 
 
 def can_learn(tagger: Tagger) -> bool:
-    """Whether a model can be trained further. A blend can if nearest neighbours are among its members."""
+    """Return whether a model can be trained further. A blend can if nearest neighbours are among its members."""
     return hasattr(tagger.ranker_, "partial_fit")
 
 

@@ -13,7 +13,7 @@ PROBLEM_TYPE = "application/problem+json"
 
 
 class Problem(Exception):
-    """An error that the client is told about.
+    """An error that is sent to the client.
 
     Parameters
     ----------

@@ -234,7 +234,7 @@ def parse(read: Callable[[bytes], Shape], body: bytes, content_type: str) -> Sha
 
 
 def _invalid(error: pydantic.ValidationError) -> Problem:
-    """Say what is wrong and where, without repeating the body."""
+    """Return what is wrong and where, without repeating the body."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     if errors[0]["type"] == "json_invalid":
         reason = errors[0]["msg"].removeprefix("Invalid JSON: ")
@@ -246,7 +246,7 @@ def _invalid(error: pydantic.ValidationError) -> Problem:
 
 
 def _other_alternative(error: Any, errors: Sequence[Any]) -> bool:
-    """Whether an error says only that a field is not of the type which the client did not choose."""
+    """Return whether an error is about a type of the field that the client did not choose."""
     alone = error["type"] in ("string_type", "list_type") and len(error["loc"]) == 2
     return alone and any(
         other is not error

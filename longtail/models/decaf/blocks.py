@@ -72,7 +72,7 @@ class ResidualBlock:
         return tuple(self.tables[f"{self.name}.{part}"] for part in "Rab")  # type: ignore[return-value]
 
     def forward(self, v: np.ndarray, drop: float, rng: np.random.Generator | None) -> tuple[np.ndarray, Trace]:
-        """Blocks of vectors (n, d); dropout where there is an `rng`."""
+        """Pass vectors (n, d) through the block, with dropout where there is an `rng`."""
         R, a, b = self._all()
         r = np.maximum(v, 0)
         mask = dropout_mask(v.shape, drop, rng)
@@ -83,7 +83,7 @@ class ResidualBlock:
         return out, Trace(v, r, mask)
 
     def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn | None) -> np.ndarray:
-        """Gradient of what went in; parameters are stepped by `learn`, or stay where it is None."""
+        """Return the gradient of the input; step the parameters by `learn`, unless it is None."""
         R, a, b = self._all()
         gate_a, gate_b = sigmoid(a), sigmoid(b)
         d_v = d_out @ (R * gate_a).T
@@ -114,18 +114,18 @@ class CombinationBlock:
         return {f"{name}.a": np.zeros((1, dim), np.float32), f"{name}.b": np.zeros((1, dim), np.float32)}
 
     def gates(self) -> tuple[np.ndarray, np.ndarray]:
-        """σ(a) and σ(b), (1, d) each."""
+        """Return σ(a) and σ(b), (1, d) each."""
         return sigmoid(self.tables[f"{self.name}.a"]), sigmoid(self.tables[f"{self.name}.b"])
 
     def forward(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Both (n, d) as one."""
+        """Combine both inputs, (n, d) each, into one."""
         gate_a, gate_b = self.gates()
         out = gate_a * p
         out += gate_b * q
         return out
 
     def backward(self, d_out: np.ndarray, p: np.ndarray, q: np.ndarray, learn: Learn) -> tuple[np.ndarray, np.ndarray]:
-        """Gradients of p and q."""
+        """Return the gradients of p and q."""
         gate_a, gate_b = self.gates()
         learn(f"{self.name}.a", np.einsum("ij,ij->j", d_out, p)[None] * gate_a * (1 - gate_a))
         learn(f"{self.name}.b", np.einsum("ij,ij->j", d_out, q)[None] * gate_b * (1 - gate_b))

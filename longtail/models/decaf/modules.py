@@ -411,7 +411,7 @@ def embedded(network: TextNetwork, X: csr_array, rows: np.ndarray) -> np.ndarray
 
 
 def with_bias_column(vectors: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Classifiers with their biases as one more number."""
+    """Return classifiers with their biases as one more column."""
     return np.concatenate([vectors, bias], axis=1).astype(np.float32)
 
 

@@ -3,7 +3,7 @@
     v = x E, t = z E                       a token table E (D, d), shared
     x̂ = dropout(ReLU(block_D(v)))          (B, d) documents
     z¹ = block_L(t)                        (C, d) label text, of the candidates of a batch only
-    w = σ(α) ∘ z² + σ(β) ∘ z¹              (C, d) classifiers; z² (L, d) are refinement vectors, one a label
+    w = σ(α) ∘ z² + σ(β) ∘ z¹              (C, d) classifiers; z² (L, d) are refinement vectors, one per label
     s = x̂ wᵀ + c                           (B, C)
 
 What is ranked may be labels or clusters of labels (the paper's meta-labels): then the text of one is the sum of z¹ over
@@ -39,7 +39,7 @@ CHUNK = 8192  # label texts encoded at once outside training
 
 @dataclass(frozen=True)
 class TextNetworkSettings:
-    """What the network is.
+    """Settings of the network.
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ class TextNetworkSettings:
     drop : float
         Dropout after each ReLU.
     forget : float
-        Chance of a candidate with text to be scored by its text alone in a batch, with the bias that all labels share,
-        so that text scores well by itself, for labels that have nothing else.
+        Probability that a candidate with text is scored by its text alone in a batch, with the bias that all labels
+        share: labels that have nothing but text are scored in this way.
     spread : float
         Length of a token's vector at the start.
     block_rate : float
@@ -99,7 +99,7 @@ class Targets:
     members: tuple[np.ndarray, np.ndarray] | None = None
 
     def rows(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Rows of `text` of these targets, and where each target's begin (None where each has one)."""
+        """Return the rows of `text` of these targets, and where those of each begin (None if each has one row)."""
         if self.members is None:
             return targets, None
         ptr, rows = self.members
@@ -178,7 +178,7 @@ class TextNetwork(Tables):
         return out
 
     def text_vectors(self) -> np.ndarray:
-        """z¹ of all targets, (n, d), without dropout."""
+        """Return z¹ of all targets, (n, d), without dropout."""
         out = np.empty((self.targets.n, self.settings.dim), np.float32)
         for start in range(0, self.targets.n, CHUNK):
             targets = np.arange(start, min(start + CHUNK, self.targets.n))
@@ -280,7 +280,7 @@ class TextNetwork(Tables):
     def _learn_targets(
         self, labels: np.ndarray, d_z2: np.ndarray | None, d_c: np.ndarray, kept: np.ndarray | None, rate: float
     ) -> None:
-        """Refinement vectors and biases; of labels scored by their text alone, the shared bias instead of theirs."""
+        """Step refinement vectors and biases; for labels scored by their text alone, the shared bias instead."""
         own: Any = slice(None)
         if kept is not None:
             own = np.flatnonzero(kept)
@@ -300,14 +300,14 @@ class TextNetwork(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, n_targets: int, dim: int, optimizer: str, batch: int, candidates: int) -> int:
-        """Memory of training: tables, their optimisers and the best tables so far; and the arrays of a step."""
+        """Estimate the memory of training: tables, optimisers, the best tables so far, and the arrays of a step."""
         step = 3 * batch * candidates + 4 * candidates * dim
         copies = 2 + RowOptimizer.tables(optimizer)
         return 4 * (copies * (n_features + n_targets + 2 * dim) * dim + step)
 
 
 def joined(one: Points, two: Points, place: np.ndarray) -> Points:
-    """Two batches as one, over the features of both; `place` is scratch of D entries of -1 and is left so."""
+    """Join two batches over the features of both; `place` is scratch of D entries of -1 and is left so."""
     place[one.features] = np.arange(len(one.features), dtype=np.int32)
     where = place[two.features]
     place[one.features] = -1

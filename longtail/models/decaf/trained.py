@@ -113,7 +113,7 @@ class TrainedNetwork:
         return x, x if self.guide is None else self.guide(points, n_jobs)
 
     def shortlist(self, encoded: Encoded, width: int, n_jobs: int | None) -> np.ndarray:
-        """Return positions of labels worth scoring, (N, about `width`), -1 for none."""
+        """Return positions of candidate labels, (N, about `width`), -1 for none."""
         x = encoded[1]
         if self.index is None:
             return np.empty((len(x), 0), np.int32)
@@ -244,7 +244,7 @@ class DecafScorer:
         return [network.encode(points, n_jobs) for network in self.networks]
 
     def shortlist(self, encoded: list[Encoded], width: int, n_jobs: int | None) -> np.ndarray:
-        """Return labels worth scoring, (N, S), -1 for none."""
+        """Return candidate labels, (N, S), -1 for none."""
         lists = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
         positions = lists[0] if len(lists) == 1 else _mark_repeats(np.concatenate(lists, axis=1))
         return self.labels.numbers(positions, n_jobs)

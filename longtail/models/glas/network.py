@@ -36,7 +36,7 @@ _POINTS_AT_ONCE = 4096
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """What the network is and how its tables are stepped."""
+    """Settings of the network and of its optimisers."""
 
     dim: int
     relu: bool
@@ -94,7 +94,7 @@ class Network(Tables):
     def start_at_centroids(
         self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
     ) -> None:
-        """Let each label start at the mean of its points, so long: random token vectors keep the points' likeness.
+        """Start each label at the mean of its points, scaled to `length`: random token vectors keep similarities.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class Network(Tables):
         return *activate(h, self.settings.relu, normal), sums
 
     def label_vectors(self, labels: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-        """Label vectors (C, d) and their lengths (C, 1) before they were made 1."""
+        """Return label vectors (C, d), and their lengths (C, 1) before they were scaled to 1."""
         V = self.tables["V"][labels]
         length = np.sqrt(np.einsum("ij,ij->i", V, V))[:, None] + _TINY
         return (V / length if self.settings.normalize else V), length
@@ -260,7 +260,7 @@ class Network(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:
-        """Memory of training: tables, their optimisers and the best tables so far; and the largest arrays of a step."""
+        """Estimate the memory of training: tables, optimisers, the best tables so far, the largest arrays of a step."""
         copies = 2 + RowOptimizer.tables(settings.optimizer)
         step = 3 * batch * candidates + 4 * (batch + candidates) * settings.dim
         return 4 * ((n_features + n_labels) * settings.dim * copies + step)
