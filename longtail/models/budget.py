@@ -11,9 +11,8 @@ import numpy as np
 
 from longtail import progress
 from longtail.models.base import Ranker
-from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.epoch_ranker import EpochRanker, usual_batch_size
 from longtail.models.training_part import TrainingPart
-from longtail.neural.choices import usual_batch_size
 
 _log = logging.getLogger("longtail.models")
 

@@ -5,6 +5,7 @@ The training loop is imported where a ranker is trained, not where it is loaded:
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +119,7 @@ class EpochRanker(PresetRanker):
         folder = self.checkpoint or self._steps.path(EPOCHS)
         return None if folder is None else os.fspath(folder)
 
-    def _part(self, loop: LoopSettings, name: str) -> LoopSettings:
+    def _stage_loop(self, loop: LoopSettings, name: str) -> LoopSettings:
         """Return the loop of one part of the training, with a checkpoint of its own until all parts are done."""
         folder = None if loop.checkpoint is None else os.fspath(Path(loop.checkpoint) / name)
         return replace(loop, checkpoint=folder, keep_checkpoint=True)
@@ -138,3 +139,8 @@ class EpochRanker(PresetRanker):
     def _best_length(self) -> int:
         """Return the number of epochs up to the best one."""
         return 1 + int(np.argmax([entry["monitor"] for entry in self.history_]))
+
+
+def usual_batch_size(n_points: int, most: int = 512) -> int:
+    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens get enough steps."""
+    return int(min(max(2 ** round(math.log2(max(1.0, n_points / 100))), 32), most))

@@ -27,7 +27,7 @@ from longtail.models.decaf.learner import ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
 from longtail.models.decaf.presets import paper_sizes
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
-from longtail.neural.choices import usual_batch_size
+from longtail.models.epoch_ranker import usual_batch_size
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, for_held_out_points, train
 from longtail.neural.search import ONE_BY_ONE

@@ -29,9 +29,8 @@ from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.decaf.presets import ADVANCED, PRESETS, paper_sizes
 from longtail.models.decaf.trained import FACTS, DecafScorer
-from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker
+from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker, usual_batch_size
 from longtail.models.training_part import TrainingPart
-from longtail.neural.choices import usual_batch_size
 from longtail.neural.search import best_labels
 from longtail.params import Integer, OneOf, optional
 from longtail.sparse import from_top_k, label_counts, take_labels, unit_rows

@@ -192,7 +192,7 @@ class DXML(EpochRanker):
         part = self._divide(X, Y, Z, validation, keep_labels=True)
         rows, held = part.rows, part.held_with(np.arange(Y.shape[1]))
         vectors = self._learn_label_vectors(settings, Y[rows], X.shape[0])
-        first = self._part(loop, "first")
+        first = self._stage_loop(loop, "first")
         self.networks_, self.history_ = training.train_networks(
             settings, (X, rows, Y[rows]), vectors, held, first, identity
         )
@@ -201,7 +201,7 @@ class DXML(EpochRanker):
             if self._trains_again(X.shape[0]):
                 rows_again = labelled_rows(Y)
                 vectors = self._learn_label_vectors(settings, Y, X.shape[0])
-                again = replace(self._part(loop, "again"), epochs=self._best_length())
+                again = replace(self._stage_loop(loop, "again"), epochs=self._best_length())
                 self.networks_, _ = training.train_networks(
                     settings, (X, rows_again, Y[rows_again]), vectors, None, again, identity
                 )

@@ -25,11 +25,10 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.calibration import calibrate, probabilities
-from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.epoch_ranker import EpochRanker, usual_batch_size
 from longtail.models.glas.presets import ADVANCED, PRESETS
 from longtail.models.glas.trained import GlasScorer, SumEncoder
 from longtail.models.training_part import TrainingPart
-from longtail.neural.choices import usual_batch_size
 from longtail.params import NOT_NEGATIVE, Integer, OneOf
 from longtail.sparse import Pair, from_top_k, label_counts, labelled_rows, take_labels
 from longtail.store.facts import FINITE, ROWS, YES_NO, Record
@@ -166,7 +165,7 @@ class GLaS(EpochRanker):
         self.n_features_in_, self.n_labels_ = part.X.shape[1], part.Y.shape[1]
         labels = np.unique(part.Y[part.all_rows()].indices).astype(np.int32)
         Y, held = take_labels(part.Y, labels), part.held_with(labels)
-        loop = self._part(self._loop_for(len(part.rows)), "first")
+        loop = self._stage_loop(self._loop_for(len(part.rows)), "first")
         network = self._network(part.X, part.rows, Y[part.rows])
         learner = self._learner(network, part.X, part.rows, Y[part.rows], held, loop.batch_size)
         self.history_ = self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
@@ -184,7 +183,7 @@ class GLaS(EpochRanker):
         if part.rest is not None:
             everything = np.sort(part.all_rows())
             Y = take_labels(part.Y, labels)
-            loop = self._part(self._loop_for(len(part.rows)), "again")
+            loop = self._stage_loop(self._loop_for(len(part.rows)), "again")
             if self._trains_again(len(part.rows)) and learner.validation is not None:
                 network = self._network(part.X, everything, Y[everything])
                 learner = self._learner(network, part.X, everything, Y[everything], None, loop.batch_size)

@@ -178,7 +178,7 @@ class MNN(EpochRanker):
             self.history_ = [vote_history(entry) for entry in self.history_]
         if validation is None and held is not None and self._trains_again(len(rows)):
             rows = labelled_rows(Y)
-            again = replace(self._part(loop, "again"), stop=self._best_length())
+            again = replace(self._stage_loop(loop, "again"), stop=self._best_length())
             _, learner = self._train(settings, X, rows, Y[rows], None, again, identity)
             self._keep(learner, slope, offset)
             self.scorer_.scoring = scoring
@@ -223,7 +223,7 @@ class MNN(EpochRanker):
         best: tuple[float, MatchingLearner] | None = None
         for n_negatives in counts:
             settings.n_negatives = n_negatives
-            part = self._part(loop, f"first-{n_negatives}")
+            part = self._stage_loop(loop, f"first-{n_negatives}")
             history, learner = self._train(copy(settings), X, rows, Y, held, part, identity)
             quality = max(entry.get("monitor", 0.0) for entry in history)
             if best is None or quality > best[0]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 
+from longtail.models import MNN
 from longtail.models.mnn.network import MatchingNetwork, draw_negatives, set_numbers
-from longtail.neural import held_out
+from longtail.models.training_part import TrainingPart
 from longtail.neural.batch import points
 from longtail.neural.losses import noise_contrastive
 
@@ -96,16 +99,16 @@ def test_a_point_with_the_same_labels_is_no_negative() -> None:
 def test_what_is_held_out_has_labels_that_training_knows() -> None:
     rng = np.random.default_rng(0)
     X, Y = csr_array(rng.random((60, 4), np.float32)), csr_array((rng.random((60, 8)) < 0.3).astype(np.float32))
-    rows, held = held_out.divide_points(X, Y, None, 0.2, 0)
-    assert held is not None
-    assert len(rows) + held[0].shape[0] == (np.diff(Y.indptr) > 0).sum()
-    assert set(Y[rows].indices) == set(Y.indices)
+    part = TrainingPart.divide(X, Y, None, None, 0.2, 0, 2000, keep_labels=True)
+    assert part.held is not None
+    assert len(part.rows) + part.held[0].shape[0] == (np.diff(Y.indptr) > 0).sum()
+    assert set(Y[part.rows].indices) == set(Y.indices)
     few = np.array([1, 5], np.int32)
-    measured = held_out.measurable((X, Y), few)
+    measured = part.held_with(few)
     assert measured is not None
     assert (np.diff(measured[1].indptr) > 0).all()
-    assert held_out.measurable((X[:2], csr_array((2, 8))), few) is None
-    assert held_out.divide_points(X, Y, (X, Y), 0.2, 0)[1] == (X, Y)
-    assert held_out.trains_again(None, 100)
-    assert not held_out.trains_again(None, 10**6)
-    assert held_out.trains_again(True, 10**6)
+    assert replace(part, held=(X[:2], csr_array((2, 8)))).held_with(few) is None
+    assert TrainingPart.divide(X, Y, None, (X, Y), 0.2, 0, 2000).held == (X, Y)
+    assert MNN()._trains_again(100)
+    assert not MNN()._trains_again(10**6)
+    assert MNN(refit=True)._trains_again(10**6)
