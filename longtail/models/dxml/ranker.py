@@ -197,7 +197,7 @@ class DXML(EpochRanker):
             settings, (X, rows, Y[rows]), vectors, held, first, identity
         )
         self.neighbours_ = self._settle(settings, X[rows], Y[rows], vectors, held)
-        if validation is None and held is not None:
+        if part.rest is not None and held is not None:
             if self._trains_again(X.shape[0]):
                 rows_again = labelled_rows(Y)
                 vectors = self._learn_label_vectors(settings, Y, X.shape[0])
@@ -210,7 +210,8 @@ class DXML(EpochRanker):
                 self.neighbours_ = self._settle(settings, X[rows_again], Y[rows_again], vectors, None)
                 self.neighbours_.tried = chosen.tried
             else:
-                self.neighbours_.add(self._embed(held[0]), held[1], self._weighed(held[0]))
+                X_rest = X[part.rest]  # with the words that held-out points alone have, which `held` lacks
+                self.neighbours_.add(self._embed(X_rest), Y[part.rest], self._weighed(X_rest))
         self._remove_checkpoint()
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
