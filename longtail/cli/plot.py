@@ -68,7 +68,7 @@ def plot_labels(
     """Plot the labels near LABEL, by the label graph and the label vectors of a dxml model."""
     from longtail.cli.near_labels import find_near_labels
     from longtail.report.figure import check_picture
-    from longtail.report.label_map import draw_label_map, neighbourhood
+    from longtail.report.labels_plot import draw_label_map, neighbourhood
 
     check_output_file(out_file, "--out")
     check_picture(out_file)

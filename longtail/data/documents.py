@@ -10,7 +10,7 @@ from pathlib import Path
 from longtail.data.dataset import Dataset
 from longtail.data.files import COMPRESSED, find, open_bytes, plain_name
 from longtail.data.label_file import LabelEntry
-from longtail.data.labels import LabelRows
+from longtail.data.label_rows import LabelRows
 from longtail.data.separators import cut_cell
 from longtail.errors import DataError
 

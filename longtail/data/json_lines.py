@@ -16,7 +16,7 @@ import orjson
 
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines
-from longtail.data.labels import LabelRows
+from longtail.data.label_rows import LabelRows
 from longtail.errors import DataError
 
 _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127

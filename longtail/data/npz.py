@@ -13,7 +13,7 @@ from scipy.sparse import csr_array, load_npz
 
 from longtail.data.dataset import row_of_entry
 from longtail.data.files import most_unpacked, open_bytes, plain_name, too_much_unpacked
-from longtail.data.labels import canonical_labels
+from longtail.data.label_rows import canonical_labels
 from longtail.errors import BROKEN_ARRAY, DataError
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
 from longtail.data.json_lines import ids_or_positions, objects
-from longtail.data.labels import LabelRows
+from longtail.data.label_rows import LabelRows
 from longtail.data.separators import (
     LISTS,
     LabelCounts,

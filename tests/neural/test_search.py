@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from longtail.engine.checkpoints import fingerprint
 from longtail.index import make_index
-from longtail.models.calibration import calibrate
+from longtail.models.raw_scores import calibrate
 from longtail.neural import search
 from longtail.neural.loop import LoopSettings
 

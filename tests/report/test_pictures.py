@@ -13,7 +13,7 @@ import pytest
 from longtail.errors import ModelError, SettingsError
 from longtail.report.bin_bars import bin_name, draw_bin_bars, short_number
 from longtail.report.figure import check_picture, new_figure, plain_text, save_figure
-from longtail.report.label_map import Neighbourhood, draw_label_map, plane_positions
+from longtail.report.labels_plot import Neighbourhood, draw_label_map, plane_positions
 from longtail.report.learning_curves import draw_learning_curves, history_rows
 from longtail.report.trade_off import choose_view, draw_trade_off
 from longtail.report.weight_norms import draw_weight_norms, grouped_means

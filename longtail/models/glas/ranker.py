@@ -24,10 +24,10 @@ from longtail import store
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, data_bytes
-from longtail.models.calibration import calibrate, probabilities
 from longtail.models.epoch_ranker import EpochRanker, usual_batch_size
 from longtail.models.glas.presets import ADVANCED, PRESETS
 from longtail.models.glas.trained import GlasScorer, SumEncoder
+from longtail.models.raw_scores import calibrate, probabilities
 from longtail.models.training_part import TrainingPart
 from longtail.params import NOT_NEGATIVE, Integer, OneOf
 from longtail.sparse import Pair, from_top_k, label_counts, labelled_rows, take_labels

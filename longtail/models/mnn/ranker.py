@@ -158,8 +158,8 @@ class MNN(EpochRanker):
     # Learning ----------------------------------------------------------------------------------------------------
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
-        from longtail.models.calibration import calibrate
         from longtail.models.mnn.training import vote_history
+        from longtail.models.raw_scores import calibrate
 
         settings, settled = self.settings(), getattr(self, "_settled", None)
         if settled is not None:
