@@ -66,13 +66,60 @@ class Options(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Buffers of one thread, kept between calls."""
+    """Buffers of one thread, kept between calls: the search makes no arrays of its own, see `borrows` of `njit`."""
 
     margins: np.ndarray  # (T, nodes)
     found: np.ndarray  # (candidates,) labels
     chances: np.ndarray  # (candidates,)
     met: np.ndarray  # (L,) False before and after a search
     reach: np.ndarray  # (T, groups + 1) probability of each group on a beam; 0 before and after a search
+    groups: np.ndarray  # (T, width), and the same for the next two: the beams of all trees
+    group_chances: np.ndarray
+    scored: np.ndarray
+    n_groups: np.ndarray  # (T,)
+    nodes: np.ndarray  # (width,)
+    node_chances: np.ndarray  # (width,)
+    lanes: np.ndarray  # (n_lanes(width),)
+    label_lanes: np.ndarray  # (n_lanes(k),)
+    scaled: np.ndarray  # (non-zeros of the longest row or more,)
+
+    @classmethod
+    def empty(cls, trees: Trees, n_candidates: int, n_labels: int, width: int) -> Scratch:
+        """Return buffers for all that does not depend on rows and k; :meth:`for_rows` adds the rest."""
+        n_trees = len(trees.ptr)
+        return cls(
+            margins=np.empty((n_trees, int(np.diff(trees.node_at).max())), np.float32),
+            found=np.empty(n_candidates, np.int32),
+            chances=np.empty(n_candidates, np.float64),
+            met=np.zeros(n_labels, np.bool_),
+            # One group more than any tree has, so that -1 is the place of labels that a tree lacks.
+            reach=np.zeros((n_trees, int(np.diff(trees.group_at).max())), np.float64),
+            groups=np.empty((n_trees, width), np.int32),
+            group_chances=np.empty((n_trees, width), np.float64),
+            scored=np.empty((n_trees, width), np.bool_),
+            n_groups=np.empty(n_trees, np.int64),
+            nodes=np.empty(width, np.int32),
+            node_chances=np.empty(width, np.float64),
+            lanes=np.empty(n_lanes(width), np.float32),
+            label_lanes=np.empty(0, np.float32),
+            scaled=np.empty(0, np.float32),
+        )
+
+    def for_rows(self, longest: int, k: int) -> Scratch:
+        """Return buffers for rows of at most `longest` non-zeros and k labels, these if they will do."""
+        if longest <= len(self.scaled) and len(self.label_lanes) == n_lanes(k):
+            return self
+        scaled = np.empty(2 * longest, np.float32) if longest > len(self.scaled) else self.scaled
+        return self._replace(label_lanes=np.empty(n_lanes(k), np.float32), scaled=scaled)
+
+
+class Candidates(NamedTuple):
+    """The part of the scratch that combines several trees."""
+
+    found: np.ndarray
+    chances: np.ndarray
+    met: np.ndarray
+    reach: np.ndarray
 
 
 class Results(NamedTuple):
@@ -139,7 +186,7 @@ def _open(tree, point, beam, g):
     return first, last
 
 
-@inner
+@inner(borrows=True)
 def expand_beam(tree, point, beam, n_groups, slope, k, best):
     """Find the k best children of the groups on the beam, as nodes or, on the last level, as labels.
 
@@ -201,7 +248,7 @@ def descend(tree, point, options, beam, best):
     return n_groups
 
 
-@inner
+@inner(borrows=True)
 def score_labels(tree, point, beam, n_groups, likely):
     """Score all labels at once if that costs no more than `likely` groups; else those of none."""
     masked_cost = likely * len(point.features) * products.BISECTION
@@ -212,7 +259,7 @@ def score_labels(tree, point, beam, n_groups, likely):
         score_nodes(tree, point, LABELS, beam.groups[:0], beam.margins)
 
 
-@inner
+@inner(borrows=True)
 def _open_together(tree, point, beam, order):
     """Compute the margins of the labels of some groups; `order` holds their places on the beam, and is overwritten.
 
@@ -235,7 +282,7 @@ def _open_together(tree, point, beam, order):
         score_nodes(tree, point, LABELS, order[:n], beam.margins)
 
 
-@inner
+@inner(borrows=True)
 def _can_reach(tree, t, label_places, reach, group, above, needed, met):
     """Return whether some label of a group of tree t, not met yet, may have a sum over all trees of `needed`."""
     first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
@@ -250,8 +297,8 @@ def _can_reach(tree, t, label_places, reach, group, above, needed, met):
     return False
 
 
-@inner
-def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, scratch, n_found, order):
+@inner(borrows=True)
+def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool, n_found, order):
     """Add the labels whose probability in tree t reaches `bound` (and a few just below) to those found.
 
     Return how many are found. Labels that cannot reach `bound` on average are left out where that saves a product.
@@ -263,7 +310,7 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, scra
         if (
             above >= bound
             and not beam.scored[g]
-            and _can_reach(tree, t, label_places, scratch.reach, beam.groups[g], above, needed, scratch.met)
+            and _can_reach(tree, t, label_places, pool.reach, beam.groups[g], above, needed, pool.met)
         ):
             order[n_open] = g
             n_open += 1
@@ -284,14 +331,14 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, scra
             margin = beam.margins[node]
             if above * _chance(slope * margin) >= bound if few else margin >= floor:
                 label = tree.labels[node - first_label]
-                if not scratch.met[label]:
-                    scratch.met[label] = True
-                    scratch.found[n_found] = label
+                if not pool.met[label]:
+                    pool.met[label] = True
+                    pool.found[n_found] = label
                     n_found += 1
     return n_found
 
 
-@inner
+@inner(borrows=True)
 def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, order):
     """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2)."""
     n_open = 0
@@ -312,7 +359,7 @@ def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, or
             _open_together(tree, point, beam, order[:n_open])
 
 
-@inner
+@inner(_nrt=False)  # it returns views, which is correct only because its callers count no references either
 def tree_at(trees, t):
     """Return one of the trees."""
     nodes = slice(trees.node_at[t], trees.node_at[t + 1])
@@ -330,11 +377,11 @@ def tree_at(trees, t):
     )
 
 
-@inner
-def _best_of_all(trees, label_places, point, options, beams, n_groups, n, scratch, order):
+@inner(borrows=True)
+def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool, order):
     """Find the labels with the k highest means over all trees, given the n best of the first. Return how many."""
     k, slope, n_trees = options.k, options.slope, len(n_groups)
-    found, chances, met, reach = scratch.found, scratch.chances, scratch.met, scratch.reach
+    found, chances, met, reach = pool.found, pool.chances, pool.met, pool.reach
     bound = chances[n - 1] if n == k else 0.0  # a guess: the best labels are as likely in other trees
     n_found = _NONE
     # Three passes over the trees: means of the n labels, further candidates, means of these.
@@ -357,7 +404,7 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, scratc
                     score_labels(tree, point, beam, n_groups[t], likely)
             if turn == 1:
                 n_found = _add_likely(
-                    tree, t, point, label_places, bound, slope, beam, n_groups[t], scratch, n_found, order
+                    tree, t, point, label_places, bound, slope, beam, n_groups[t], pool, n_found, order
                 )
             else:
                 some, theirs = found[start:stop], chances[start:stop]
@@ -395,27 +442,19 @@ def _scaled(features, values, n_features, unit, out):
     return valid
 
 
-@kernel
+@kernel(borrows=True)
 def search_trees(rows, first, last, trees, label_places, options, scratch, results):
     """Find the k best labels of rows first..last (:class:`longtail.kernels.csr.Csr`); results begin at row 0.
 
     label_places (T, L, 2) holds the node and the group of a label, -1 for none. With one tree it is None, and what
     several trees need is not even compiled.
     """
-    n_trees, width, k = trees.ptr.shape[0], options.width, options.k
-    beams = Beam(
-        np.empty((n_trees, width), np.int32),
-        np.empty((n_trees, width), np.float64),
-        np.empty((n_trees, width), np.bool_),
-        scratch.margins,
-    )
-    n_groups = np.empty(n_trees, np.int64)
-    best = Best(np.empty(width, np.int32), np.empty(width, np.float64), np.empty(n_lanes(width), np.float32))
-    best_labels = Best(scratch.found, scratch.chances, np.empty(n_lanes(k), np.float32))
-    longest = 0
-    for row in range(first, last):
-        longest = max(longest, rows.ptr[row + 1] - rows.ptr[row])
-    scaled = np.empty(longest, np.float32)
+    n_trees, k = trees.ptr.shape[0], options.k
+    beams = Beam(scratch.groups, scratch.group_chances, scratch.scored, scratch.margins)
+    n_groups, scaled = scratch.n_groups, scratch.scaled
+    best = Best(scratch.nodes, scratch.node_chances, scratch.lanes)
+    best_labels = Best(scratch.found, scratch.chances, scratch.label_lanes)
+    pool = Candidates(scratch.found, scratch.chances, scratch.met, scratch.reach)
     for row in range(first, last):
         span = slice(rows.ptr[row], rows.ptr[row + 1])
         point = Point(rows.idx[span], scaled[: rows.ptr[row + 1] - rows.ptr[row]])
@@ -431,7 +470,7 @@ def search_trees(rows, first, last, trees, label_places, options, scratch, resul
         score_labels(tree, point, beam, n_groups[0], n_groups[0])
         n = expand_beam(tree, point, beam, n_groups[0], options.slope, k, best_labels)
         if label_places is not None:
-            n = _best_of_all(trees, label_places, point, options, beams, n_groups, n, scratch, best.items)
+            n = _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool, best.items)
         results.counts[at] = n
         for a in range(n):
             results.labels[at, a] = scratch.found[a]

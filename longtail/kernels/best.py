@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.kernels.compiling import inlined, njit
+from longtail.kernels.compiling import inlined, inner, njit
 
 
-@njit(cache=True, nogil=True)
+@inner(borrows=True)
 def keep_best(items, values, n, k):
     """Move the k highest of the first n values (ties: the smaller item) to the front, unordered. Return how many."""
     if n <= k:
@@ -36,7 +36,7 @@ def keep_best(items, values, n, k):
     return k
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def kth_highest(values, k):
     """Return the k-th highest value (k from 1), and leave the values in another order.
 
@@ -63,7 +63,7 @@ def kth_highest(values, k):
     return values[k - 1]
 
 
-@njit(cache=True, nogil=True)
+@inner(borrows=True)
 def sort_descending(items, values, n):
     """Sort the first n by insertion, highest value first, ties by the smaller item; for small n."""
     for a in range(1, n):
@@ -94,7 +94,7 @@ def insert(items, values, n, k, item, value):
     return n
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@inner(fastmath=True, borrows=True)
 def highest(values, first, last):
     """Return the highest of values[first:last], with vector instructions; the range must not be empty."""
     top = values[first]
@@ -103,13 +103,12 @@ def highest(values, first, last):
     return top
 
 
-@inlined
 def n_lanes(k):
     """Return the number of groups for :func:`reached`: 1.5 k, rounded up to whole vectors."""
     return (k + (k >> 1) + 7) // 8 * 8
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@inner(fastmath=True, borrows=True)
 def reached(values, first, last, k, lanes):
     """Return a threshold that at least k of values[first:last] reach, and few more.
 

@@ -26,7 +26,7 @@ class LabelTrees(NamedTuple):
     label_at: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def point_state(indices, values, n_features):
     """Return FINE, UNORDERED (not strictly ascending, or a zero), or IMPOSSIBLE (out of range, or not finite)."""
     state = FINE
@@ -41,7 +41,7 @@ def point_state(indices, values, n_features):
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def most_above(words, mask, least):
     """Return by how much 32-bit words, of which only the bits of `mask` count, are above `least` at most.
 
@@ -91,7 +91,7 @@ def _is_ascii(words):
     return not bits & np.uint32(0x80808080)
 
 
-@inner
+@inner(borrows=True)
 def _after_byte(byte, state):
     """Return the state of a text after one byte more, by the table of well-formed sequences (Unicode, table 3-7)."""
     if state == _WHOLE:
@@ -136,7 +136,7 @@ def are_label_trees(trees, n_labels, limits):
     return len(limits) > 0
 
 
-@inner
+@inner(borrows=True)
 def _are_levels(levels, children, n_nodes):
     """Return whether levels ascend to the last node, and node n, which is group n + 1, has children on the next one."""
     n_levels = len(levels) - 1
@@ -155,7 +155,7 @@ def _are_levels(levels, children, n_nodes):
     return fits
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def lead_to_leaves(child, n_leaves):
     """Return whether every node leads to two further nodes that come after it, or to a leaf."""
     astray = False
@@ -166,7 +166,7 @@ def lead_to_leaves(child, n_leaves):
     return not astray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
     """Return whether the rows of features are in order, and whether each holds ascending nodes of its own kind.
 

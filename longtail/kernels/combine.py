@@ -62,20 +62,20 @@ class Weights(NamedTuple):
     others: np.ndarray  # (2, knots) the same for all other labels
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def probability(log_odds):
     """Return the logistic function."""
     return 1.0 / (1.0 + math.exp(-min(max(log_odds, -60.0), 60.0)))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def log_odds_of(chance):
     """Log odds of a probability, which is kept away from 0 and 1."""
     chance = min(max(chance, 1e-26), 1.0 - 1e-12)
     return math.log(chance / (1.0 - chance))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def calibrated(log_odds, knots):
     """Return log odds on the straight lines between (2, K) ascending knots; beyond them almost the value at the end.
 
@@ -96,7 +96,7 @@ def calibrated(log_odds, knots):
     return knots[1, low] + share * (knots[1, high] - knots[1, low])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _label_slot(table, slots, label):
     """Position of a label in an open hash table, or where it would go.
 
@@ -146,7 +146,7 @@ def unite(own, lists, first, last, out, where):
         row[n:] = -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _row_features(pairs, frequency, i, out):
     """Write the features of the candidates of row i, (labels, features); returns the number of labels.
 
@@ -199,7 +199,7 @@ def _row_features(pairs, frequency, i, out):
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _n_unlike(pairs):
     """Return the number of features before those of likeness."""
     return OF_ALL + pairs.odds.shape[0] * OF_SCORER + pairs.lists.starts.shape[0] * OF_LISTER

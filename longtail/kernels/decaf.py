@@ -55,7 +55,7 @@ def encode_documents(points, block, first, last, out):
         row[d] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def expand_clusters(clusters, ptr, members, first, last, out):
     """Write the labels of the clusters of each row, in the order of the clusters, until the row of `out` is full."""
     width = out.shape[1]
@@ -72,7 +72,7 @@ def expand_clusters(clusters, ptr, members, first, last, out):
         out[i, n:] = -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, odds):
     """Replace log odds of a label by those of σ(label) σ(its cluster) (paper, "Prediction Pipeline").
 
@@ -87,7 +87,7 @@ def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, 
                     odds[i, a] = log_odds_of(probability(odds[i, a]) * probability(near))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def add_probabilities(odds, first, last, total):
     """Add σ(odds) to `total`: the score of an ensemble is the mean probability."""
     for i in range(first, last):
@@ -95,7 +95,7 @@ def add_probabilities(odds, first, last, total):
             total[i, a] += probability(odds[i, a])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def mean_log_odds(total, n, first, last, odds):
     """Write the log odds of the mean of n probabilities."""
     for i in range(first, last):

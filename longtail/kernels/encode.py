@@ -42,7 +42,7 @@ class SparseRows(NamedTuple):
         return SparseRows(frozen(self.ptr), frozen(self.idx), frozen(self.val))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, borrows=True)
 def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
     """Set out[i] (d,) to bias + the sum of val * table[idx] over row i, for rows first..last.
 
@@ -64,7 +64,7 @@ def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
                 row[j] += x * w[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def valid(idx, val, n_features):
     """Return whether all features of a point exist and all its values are finite numbers."""
     fine = True

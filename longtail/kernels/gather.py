@@ -45,7 +45,7 @@ def gather_rows(indptr, indices, data, rows, place):
     return out_ptr, out_idx, out_val, squares, features[:d].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def fill_signs(point_ptr, points, first, last, where, signs):
     """Set signs[i, j] to +1 if point i belongs to node first + j, else to -1; `where` maps a point to its row.
 
@@ -94,14 +94,14 @@ def prune(weights, features, n_lanes, threshold, value):
     return feature, lane, value, scales, weights[d, :n_lanes].copy()
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def count_features(feature, counts):
     """Add the number of weights of each feature to `counts`."""
     for f in feature:
         counts[f] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
     """Append (node, value) to the row of each feature; calls in the order of nodes keep rows sorted by node."""
     for p in range(feature.shape[0]):

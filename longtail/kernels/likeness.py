@@ -27,7 +27,7 @@ class Profile(NamedTuple):
     centroids: LabelVectors
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _feature_slot(keys, feature):
     """Slot of a feature in an open hash table whose length is a power of two; free slots hold -1."""
     mask = np.uint32(keys.shape[0] - 1)
@@ -37,7 +37,7 @@ def _feature_slot(keys, feature):
     return slot
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _table_size(points, i):
     """Return the size of the hash table for the features of point i."""
     size = 16
@@ -46,7 +46,7 @@ def _table_size(points, i):
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _fill_table(points, i, keys, values):
     """Write the features of point i, scaled to length 1, into a hash table of :func:`_table_size`."""
     keys[:] = -1
@@ -60,7 +60,7 @@ def _fill_table(points, i, keys, values):
         values[slot] = points.val[p] * scale
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _compare(vectors, label, keys, values, out):
     """Compare a point with one label: out (1 or 3,).
 
@@ -81,7 +81,7 @@ def _compare(vectors, label, keys, values, out):
         out[2] = covers
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _compare_profile(profile, label, keys, values, out):
     """Write all features by which a point is compared with one label."""
     n = 0

@@ -10,7 +10,7 @@ from longtail.kernels.search import _dot
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def score_lists(points, vectors, lists, first, last, out):
     """Write out[i, a] = points[i] · vectors[lists[i, a]], and the floor where there is no vector (-1)."""
     for i in range(first, last):
@@ -19,7 +19,7 @@ def score_lists(points, vectors, lists, first, last, out):
             out[i, a] = _dot(points[i], vectors[at]) if at >= 0 else FLOOR
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def look_up(position, labels, first, last, out):
     """Write out[i, a] = position[labels[i, a]], and -1 where there is no label."""
     for i in range(first, last):

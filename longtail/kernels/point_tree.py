@@ -236,7 +236,7 @@ def mean_products(point_ptr, points, X, V, first, last, n_features):
     return found
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _leaf(trees, t, dense):
     """Return the leaf of tree `t` that a point reaches."""
     child, ptr, features, values, bias = trees.child, trees.ptr, trees.features, trees.values, trees.bias

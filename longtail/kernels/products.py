@@ -60,7 +60,7 @@ def _first_at_least(nodes, lo, hi, wanted):
     return lo + 1 if n == 1 and nodes[np.uint64(lo)] < wanted else lo
 
 
-@kernel
+@kernel(borrows=True)
 def split_rows(ptr, nodes, first_label, rows):
     """Write the starts of the two rows of each feature, (2 D + 1,): nodes below `first_label`, and the others."""
     n_features = ptr.shape[0] - 1
@@ -70,7 +70,7 @@ def split_rows(ptr, nodes, first_label, rows):
     rows[2 * n_features] = ptr[n_features]
 
 
-@kernel
+@kernel(borrows=True)
 def place_dense_rows(ptr, first_label, n_nodes, start, dense_at):
     """Choose the rows to store densely, from `start` on, and -1 for the others. Return where the last one ends."""
     for row in range(dense_at.shape[0]):
@@ -82,7 +82,7 @@ def place_dense_rows(ptr, first_label, n_nodes, start, dense_at):
     return start
 
 
-@kernel
+@kernel(borrows=True)
 def fill_dense_rows(ptr, nodes, values, first_label, dense_at, dense):
     """Write the rows that :func:`place_dense_rows` chose into `dense`, which holds zeros."""
     for row in range(dense_at.shape[0]):
@@ -92,7 +92,7 @@ def fill_dense_rows(ptr, nodes, values, first_label, dense_at, dense):
                 dense[dense_at[row] + nodes[q] - first] = values[q]
 
 
-@inner
+@inner(borrows=True)
 def whole_cost(tree, point, part):
     """Return the cost of scoring all nodes of a part, in multiply-adds: the entries, and a little for each node."""
     depth = tree.level_ptr.shape[0] - 1
@@ -103,7 +103,7 @@ def whole_cost(tree, point, part):
     return total
 
 
-@inner
+@inner(borrows=True)
 def score_nodes(tree, point, part, groups, margins):
     """Compute the margins of the children of `groups` (ascending), or of all nodes of a part if `groups` is empty."""
     ptr, nodes, values, dense_at, dense = tree.ptr, tree.nodes, tree.values, tree.dense_at, tree.dense

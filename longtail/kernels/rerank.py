@@ -103,13 +103,13 @@ class RankingRule(NamedTuple):
     learnt: bool  # by the network's probabilities, or by the base's scores
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _sigmoid(y):
     y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # exp stays finite, as fast maths supposes
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-y))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def describe_candidates(scores, points, text, phi, y):
     """Fill the features of each candidate, phi (n, N_FEATURES), each about 1 in size, and the logits y of its score."""
     n = scores.shape[0]
@@ -129,7 +129,7 @@ def describe_candidates(scores, points, text, phi, y):
         phi[i, 7] = text[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _shared(phi, inner, outer, hidden, y):
     """Add g(phi) = outer . relu(inner phi) to the logits; the units are kept in hidden (n, H)."""
     for i in range(y.shape[0]):
@@ -142,7 +142,7 @@ def _shared(phi, inner, outer, hidden, y):
             y[i] += outer[h] * unit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _low_rank(labels, net, work, b):
     """Apply the low-rank block b: from logits work.y[b] to work.y[b + 1]; p and code are kept for the way back."""
     n, rank = labels.shape[0], work.code.shape[1]
@@ -166,7 +166,7 @@ def _low_rank(labels, net, work, b):
         after[i] = before[i] + work.trust[i] * move
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def find_pairs(labels, n, pair_ptr, pair_idx, slots):
     """Set slots[i, j] to the position of the weight of candidates i and j, -1 if they never occur together."""
     for i in range(n):
@@ -182,7 +182,7 @@ def find_pairs(labels, n, pair_ptr, pair_idx, slots):
             slots[i, j] = lo if lo < end and pair_idx[lo] == labels[j] and i != j else -1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _full_rank(labels, net, work, b):
     """Apply the full-rank block b: from logits work.y[b] to work.y[b + 1]."""
     n = labels.shape[0]
@@ -198,7 +198,7 @@ def _full_rank(labels, net, work, b):
         after[i] = before[i] + work.trust[i] * move
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def forward(labels, scores, points, text, net, work):
     """Fill work.y (B + 1, m) with the logits of a point's n candidates after each block.
 
@@ -219,7 +219,7 @@ def forward(labels, scores, points, text, net, work):
             _low_rank(labels, net, work, b)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _adagrad(w, v, at, g, rate, decay):
     """Take one Adagrad step of the number w[at] by the gradient g."""
     g += decay * w[at]
@@ -285,7 +285,7 @@ def _backward(labels, net, state, work, g, rate, decay):
             _adagrad(inner[h], v_inner[h], f, d_inner[h, f], rate, np.float32(0.0))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def logistic_loss(y, right, value, used, scale, g):
     """Return the logistic loss of the used candidates and fill its gradient g.
 
@@ -302,7 +302,7 @@ def logistic_loss(y, right, value, used, scale, g):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def population_loss(y, right, points, used, scale, learning, g):
     """Return the paper's loss and fill its gradient g.
 
@@ -333,7 +333,7 @@ def population_loss(y, right, points, used, scale, learning, g):
     return total
 
 
-@njit(cache=True, nogil=True, no_cpython_wrapper=False)
+@njit(cache=True, nogil=True, no_cpython_wrapper=False, borrows=True)
 def _draw_used(right, n_irrelevant, place, used, state):
     """Use relevant candidates and n_irrelevant others; return how many others each stands for, and the state."""
     others = 0
@@ -450,7 +450,7 @@ def rerank(candidates, net, points, rule, first, last, top):
         top.counts[row] = kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def similarity(x, ptr, labels, z, first, last, out):
     """Set out[i] to the cosine of the point and the text of each candidate of rows first..last.
 

@@ -45,7 +45,7 @@ class BatchColumns(NamedTuple):
     val: np.ndarray
 
 
-@njit(cache=True, nogil=True, fastmath=_FUSED)
+@njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def encode(ptr, idx, val, features, table, bias, first, last, out):
     """Set out[i] (d,) to bias + the sum of val * table[features[idx]] over row i, for rows first..last."""
     d = table.shape[1]
@@ -61,7 +61,7 @@ def encode(ptr, idx, val, features, table, bias, first, last, out):
                     row[j] += x * w[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FUSED)
+@njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def _sum_of_squares(g):
     """Return the sum over g (d,) in eight lanes, spelt out so that the order of addition is always the same."""
     zero = np.float32(0.0)
@@ -82,13 +82,13 @@ def _sum_of_squares(g):
     return ((a + b) + (c + e)) + ((f + h) + (i + j))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _correction(beta, age):
     """Return 1 / (1 - beta^age) without a power, a call that LLVM cannot always link."""
     return np.float32(1.0 / (1.0 - np.exp(np.float64(age) * np.log(np.float64(beta)))))
 
 
-@njit(cache=True, nogil=True, fastmath=_FUSED)
+@njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def _step_row(w, g, r, steps):
     """Step one row w (d,), number r of its table, by the gradient g (d,)."""
     d = w.shape[0]
@@ -122,7 +122,7 @@ def _step_row(w, g, r, steps):
             w[j] = keep * w[j] - rate * g[j]
 
 
-@njit(cache=True, nogil=True, fastmath=_FUSED)
+@njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def learn_dense(table, rows, grad, steps, first, last):
     """Step table[rows[a]] by grad[a], for a in first..last; rows are distinct."""
     for a in range(first, last):

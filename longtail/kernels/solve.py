@@ -56,7 +56,7 @@ def _next(state):
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _shuffle(order, state):
     """Shuffle at random; passes in one fixed order converge several times more slowly."""
     for a in range(order.shape[0] - 1, 0, -1):
@@ -66,7 +66,7 @@ def _shuffle(order, state):
     return state
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _bias_at(indices):
     """Return the number of the bias feature: the one after the last feature that any point has."""
     last = np.int64(-1)
@@ -139,7 +139,7 @@ def lockstep_pass(points, signs, damp, order, weights, beta, gap):
                 weights[f + _7] += v * s7
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, borrows=True)
 def pair_pass(points, signs, damp, order, weights, beta, gap):
     """Do the same as :func:`lockstep_pass` for two problems: signs, beta : (n, 2); weights : flat (d + 1) * 2."""
     indptr, indices, data, norms = points.indptr, points.indices, points.data, points.norms
@@ -174,7 +174,7 @@ def pair_pass(points, signs, damp, order, weights, beta, gap):
                 weights[f + _1] += data[p] * s1
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@njit(cache=True, nogil=True, fastmath=True, borrows=True)
 def refine_pass(points, sign, damp, weights, beta, active):
     """Make one pass over the `active` points of one problem.
 

@@ -88,7 +88,7 @@ def heaviest(indptr, indices, data, n_terms):
     return out_ptr, out_idx, out_val
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _query_terms(points, i, post_ptr, settings, terms, weights):
     """Choose the features of point i to compare it by, those of the fewest stored points first; returns their number.
 

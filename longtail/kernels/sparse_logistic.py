@@ -76,7 +76,7 @@ def _loss(margin):
     return math.log1p(math.exp(-abs(margin))) + max(-margin, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _quadratic_pass(X, model, trial, columns, moved):
     """Make one pass over `columns` of the quadratic model; return how many stay, moved to the front, and the violation.
 
@@ -114,7 +114,7 @@ def _quadratic_pass(X, model, trial, columns, moved):
     return stay, total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _restart(active, n, columns):
     """Copy the first n active columns; return n."""
     # A loop, here and elsewhere: an assignment of slices takes seconds to compile, because of its error messages.
@@ -188,7 +188,7 @@ def solve(X, signs, costs, tolerance, rounds, passes):
     return weights
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _line_search(weights, trial, gradient, score, moved, signs, costs):
     """Move `weights` towards `trial` as far as the objective decreases enough (Armijo); False if it never does."""
     promised, norm = 0.0, 0.0

@@ -30,7 +30,7 @@ class TermTable(NamedTuple):
     offsets: np.ndarray  # int64
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
     """Return ``data[at:at + 8]`` as one little-endian number; LLVM makes one load of it."""
     return (
@@ -45,7 +45,7 @@ def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64:
     """Return a 64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
     h = (stop - start) * GOLDEN
@@ -58,7 +58,7 @@ def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64
     return h ^ (h >> HALF)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size: np.uint64) -> bool:
     while size > EIGHT:
         if _eight(a, at_a) != _eight(b, at_b):
@@ -69,7 +69,7 @@ def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size:
     return (_eight(a, at_a) ^ _eight(b, at_b)) & (ALL_BITS >> EIGHT * (EIGHT - size)) == ZERO
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uint64, h: np.uint64) -> np.uint64:
     """Return the slot of the term ``data[start:stop]`` with hash ``h``, or the free slot where it belongs."""
     slots, blob, offsets = terms
@@ -88,7 +88,7 @@ def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uin
         at = (at + ONE) & mask
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def find_or_append(
     terms: TermTable, n_terms: int, data: np.ndarray, start: np.uint64, stop: np.uint64
 ) -> tuple[np.int32, int]:
@@ -129,7 +129,7 @@ def add_terms(
     return ids, n_terms
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def index_terms(slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, n_terms: int) -> None:
     """Fill the all-zero ``slots`` with ``n_terms`` distinct terms."""
     mask = np.uint64(slots.size - 1)
@@ -141,7 +141,7 @@ def index_terms(slots: np.ndarray, blob: np.ndarray, offsets: np.ndarray, n_term
         slots[at] = (h & HIGH) | np.uint64(term + 1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _in_order(prefixes: np.ndarray, blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray, a: int, b: int) -> bool:
     """Return whether ``terms[a]`` comes before ``terms[b]`` in byte order."""
     if prefixes[a] != prefixes[b]:

@@ -67,7 +67,7 @@ class _Places(NamedTuple):
     ends: np.ndarray
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32, np.uint64]:
     """Return the code point whose first byte is ``lead``, found before ``at``, and the position after it."""
     extra = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
@@ -78,7 +78,7 @@ def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32
     return code, at
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
     """Write a code point as UTF-8 at ``line[size]``; return the position after it."""
     if code < 0x80:  # a few letters beyond ASCII have a lower case in ASCII: the Kelvin sign
@@ -93,7 +93,7 @@ def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, words: _Words) -> tuple[int, int]:
     """Write the words of the text at ``block[start]`` to ``words``.
 
@@ -138,7 +138,7 @@ def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, wo
             return np.int64(n_words), np.int64(at)  # type: ignore[return-value]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _cut_terms(words: _Words, n_words: int, shape: TermShape, places: _Places) -> int:
     """Write the places of all terms of a text, n-grams of words or of characters, to ``places``; return their number.
 
@@ -295,14 +295,14 @@ def learn_block(
     return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy()), n_terms
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def count_documents(ids: np.ndarray, document_frequency: np.ndarray) -> None:
     """Add the entries of a block, one per text and term, to the document frequencies of the terms."""
     for i in range(ids.size):
         document_frequency[ids[i]] += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def count_occurrences(ids: np.ndarray, counts: np.ndarray, term_frequency: np.ndarray) -> None:
     """Add the counts of a block to the frequencies of the terms over all texts."""
     for i in range(ids.size):
@@ -324,38 +324,41 @@ def entries_with_column(block: Counted, columns: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, nogil=True)
-def _sort_by_column(keys: np.ndarray, spare: np.ndarray, counts: np.ndarray, n: int) -> np.ndarray:
-    """Sort the first n keys, column << 32 and more, by column; return the one of ``keys`` and ``spare`` that has them.
+@njit(cache=True, nogil=True, borrows=True)
+def _sort_by_column(keys: np.ndarray, counts: np.ndarray, n: np.int64) -> np.int64:
+    """Sort the first n keys of one row of ``keys``, column << 32 and more, by column; return the row that has them.
 
-    Few by insertion, many byte by byte. NumPy's sort within a kernel takes a second to compile.
+    They are in row 0 before; row 1 is scratch, as is ``counts``. Few are sorted by insertion, many byte by byte.
+    NumPy's sort within a kernel takes a second to compile.
     """
     if n <= _SORTED_BY_INSERTION:
         for a in range(1, n):
-            key, b = keys[a], a
-            while b > 0 and keys[b - 1] > key:
-                keys[b] = keys[b - 1]
+            key, b = keys[0, a], a
+            while b > 0 and keys[0, b - 1] > key:
+                keys[0, b] = keys[0, b - 1]
                 b -= 1
-            keys[b] = key
-        return keys
-    largest, shift = keys[0], 32
+            keys[0, b] = key
+        return np.int64(0)
+    largest, shift, at = keys[0, 0], np.int64(32), np.int64(0)
     for i in range(n):
-        largest = max(largest, keys[i])
+        if keys[0, i] > largest:
+            largest = keys[0, i]
     while largest >> shift > 0:
-        counts[:] = 0
+        for digit in range(256):
+            counts[digit] = 0
         for i in range(n):
-            counts[(keys[i] >> shift) & 255] += 1
+            counts[(keys[at, i] >> shift) & 255] += 1
         total = 0
         for digit in range(256):
             total += counts[digit]
             counts[digit] = total - counts[digit]
         for i in range(n):
-            digit = (keys[i] >> shift) & 255
-            spare[counts[digit]] = keys[i]
+            digit = (keys[at, i] >> shift) & 255
+            keys[1 - at, counts[digit]] = keys[at, i]
             counts[digit] += 1
-        keys, spare = spare, keys
+        at = 1 - at
         shift += 8
-    return keys
+    return at
 
 
 @njit(cache=True, nogil=True)
@@ -379,20 +382,20 @@ def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear:
     longest = 0
     for row in range(indptr.size - 1):
         longest = max(longest, indptr[row + 1] - indptr[row])
-    keys, spare, digits = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(256, np.int64)
+    keys, digits = np.empty((2, longest), np.int64), np.empty(256, np.int64)
     for row in range(indptr.size - 1):
         n = np.int64(0)
         for i in range(indptr[row], indptr[row + 1]):
             column = columns[ids[i]] if columns.size > 0 else ids[i]
             if column >= 0:
-                keys[n] = (np.int64(column) << 32) | np.int64(counts[i])
+                keys[0, n] = (np.int64(column) << 32) | np.int64(counts[i])
                 n += 1
-        ordered = _sort_by_column(keys, spare, digits, n)
+        at = _sort_by_column(keys, digits, n)
         base = out.indptr[row]
         squares = 0.0
         for i in range(n):
-            column = ordered[i] >> 32
-            count = ordered[i] & 0xFFFFFFFF
+            column = keys[at, i] >> 32
+            count = keys[at, i] & 0xFFFFFFFF
             value = np.float64(count)
             if sublinear and count > 1:
                 value = 1.0 + np.log(value)

@@ -31,7 +31,7 @@ class TopLabels(NamedTuple):
         return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32), np.zeros(n_rows, np.int64))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
     """Restore the heap below ``at``: every parent ranks after its children, so that the root is the worst entry."""
     i, v = idx[at], val[at]
@@ -49,13 +49,13 @@ def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
     idx[at], val[at] = i, v
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _heapify(idx: np.ndarray, val: np.ndarray, size: int) -> None:
     for at in range(size // 2 - 1, -1, -1):
         _sift_down(idx, val, at, size)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def _sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
     """Sort the heap into a list, best first: the root, the worst entry left, moves to the end each time."""
     for last in range(size - 1, 0, -1):
@@ -64,7 +64,7 @@ def _sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
         _sift_down(idx, val, 0, last)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
     """Write the k best entries of a dense row, best first, ties by smaller index.
 
@@ -110,7 +110,7 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
     """Write the k best of the candidates ``(ids[i], scores[i])``, in any order of ids, best first, ties by smaller id.
 
@@ -133,7 +133,7 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
     return size
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, borrows=True)
 def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
     """Fill positions greedily: position j takes the label of largest probability * (plain[j] + scale[j] gain[label]).
 

@@ -154,38 +154,32 @@ class Forest(FlatArrays):
             total += most
         return total
 
-    def _buffers(self, n_labels: int, width: int) -> beam.Scratch:
+    def _buffers(self, n_labels: int, options: beam.Options, longest: int) -> beam.Scratch:
         """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
-        key = (n_labels, width)
+        key = (n_labels, options.width)
         if getattr(self._scratch, "key", None) != key:
-            candidates = self._most_candidates(width)
-            nodes = int(np.diff(self.node_at).max())
             self._scratch.key = key
-            self._scratch.buffers = beam.Scratch(
-                margins=np.empty((len(self.ptr), nodes), np.float32),
-                found=np.empty(candidates, np.int32),
-                chances=np.empty(candidates, np.float64),
-                met=np.zeros(n_labels, np.bool_),
-                # One group more than any tree has, so that -1 is the place of labels that a tree lacks.
-                reach=np.zeros((len(self.ptr), int(np.diff(self.group_at).max())), np.float64),
-            )
+            self._scratch.buffers = beam.Scratch.empty(self.trees, self._most_candidates(options.width), *key)
             self._scratch.ptr = np.zeros(2, np.int64)
             self._scratch.frozen_ptr = frozen(self._scratch.ptr)
+        self._scratch.buffers = self._scratch.buffers.for_rows(longest, options.k)
         return self._scratch.buffers
 
     def search(
         self, rows: Csr, block: tuple[int, int], n_labels: int, options: beam.Options, results: beam.Results
     ) -> None:
         """Find the best labels of a block of rows; the first of them is row 0 of `results`."""
-        scratch = self._buffers(n_labels, options.width)
-        beam.search_trees(rows, *block, self.trees, self.label_places, options, scratch, results)
+        first, last = block
+        longest = int(np.diff(rows.ptr[first : last + 1]).max(initial=0))
+        scratch = self._buffers(n_labels, options, longest)
+        beam.search_trees(rows, first, last, self.trees, self.label_places, options, scratch, results)
 
     def search_point(
         self, features: np.ndarray, values: np.ndarray, n_labels: int, options: beam.Options
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Find the best labels of one point; None if it has a feature out of range or a value that is not finite."""
         results = empty_results(1, options.k)
-        scratch = self._buffers(n_labels, options.width)
+        scratch = self._buffers(n_labels, options, len(features))
         self._scratch.ptr[1] = len(features)
         rows = Csr(self._scratch.frozen_ptr, frozen(features), frozen(values))
         beam.search_trees(rows, 0, 1, self.trees, self.label_places, options, scratch, results)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from longtail.kernels import beam, best, products
+from longtail.kernels.compiling import njit
 from longtail.kernels.csr import Csr
 from longtail.linear.forest import Forest, search_options
 from longtail.models.bonsai import Bonsai
@@ -21,13 +22,29 @@ from longtail.sparse import frozen_csr
 from tests.contract import toy
 
 
+@njit(no_cpython_wrapper=False)
+def _keep_sorted(items, values, n, k):  # type: ignore[no-untyped-def]
+    n = best.keep_best(items, values, n, k)
+    best.sort_descending(items, values, n)
+    return n
+
+
+@njit(no_cpython_wrapper=False)
+def _highest(values, first, last):  # type: ignore[no-untyped-def]
+    return best.highest(values, first, last)
+
+
+@njit(no_cpython_wrapper=False)
+def _reached(values, first, last, k, lanes):  # type: ignore[no-untyped-def]
+    return best.reached(values, first, last, k, lanes)
+
+
 @given(st.lists(st.tuples(st.integers(0, 50), st.sampled_from([0.0, 0.25, 0.5, 1.0])), max_size=40), st.integers(1, 12))
 def test_the_best_come_first(pairs: list[tuple[int, float]], k: int) -> None:
     pairs = list({item: (item, value) for item, value in pairs}.values())
     items = np.array([item for item, _ in pairs], np.int32)
     values = np.array([value for _, value in pairs], np.float64)
-    n = best.keep_best(items, values, len(pairs), k)
-    best.sort_descending(items, values, n)
+    n = _keep_sorted(items, values, len(pairs), k)
     assert [(int(i), float(v)) for i, v in zip(items[:n], values[:n], strict=True)] == sorted(
         pairs, key=lambda pair: (-pair[1], pair[0])
     )[:k]
@@ -36,10 +53,10 @@ def test_the_best_come_first(pairs: list[tuple[int, float]], k: int) -> None:
 @given(st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=120), st.integers(1, 12))
 def test_k_values_reach_what_is_said_to_be_reached(numbers: list[float], k: int) -> None:
     values = np.array(numbers, np.float32)
-    assert best.highest(values, 0, len(values)) == values.max()
+    assert _highest(values, 0, len(values)) == values.max()
     lanes = np.empty(best.n_lanes(k), np.float32)
     if len(values) >= len(lanes):
-        assert np.count_nonzero(values >= best.reached(values, 0, len(values), k, lanes)) >= k
+        assert np.count_nonzero(values >= _reached(values, 0, len(values), k, lanes)) >= k
 
 
 @given(st.floats(-200, 200, width=32))

@@ -1,0 +1,81 @@
+"""Kernels are compiled with less work, and Numba is left as it was."""
+
+from __future__ import annotations
+
+import sys
+
+import numba
+import numpy as np
+import pytest
+from numba.core.codegen import JITCodeLibrary
+from numba.core.registry import cpu_target
+from numba.core.types.functions import BaseFunction
+
+from longtail.kernels.code_library import CodeLibrary
+from longtail.kernels.compiling import inner, njit
+
+
+@inner(borrows=True)
+def _add(values, n):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for i in range(n):
+        total += values[i]
+    return total
+
+
+@inner
+def _checked(values, n):  # type: ignore[no-untyped-def]
+    if n > len(values):
+        raise ValueError("too many")
+    return _add(values, n)
+
+
+@njit
+def add_copy(values, n):  # type: ignore[no-untyped-def]
+    return _checked(values.copy(), n)
+
+
+def test_functions_of_kernels_only_get_no_machine_code() -> None:
+    values = np.arange(5.0)
+    assert add_copy(values, 4) == 6.0
+    kernel, helper = (next(iter(f.overloads.values())).library for f in (add_copy, _add))
+    assert isinstance(kernel, CodeLibrary)
+    assert isinstance(helper, CodeLibrary)
+    assert kernel._compiled_object is not None
+    assert helper._compiled_object is None
+
+
+def test_errors_come_through() -> None:
+    with pytest.raises(ValueError, match="too many"):
+        add_copy(np.arange(5.0), 6)
+
+
+def test_other_functions_are_compiled_as_usual() -> None:
+    before = BaseFunction.get_call_type
+
+    @numba.njit
+    def twice(x):  # type: ignore[no-untyped-def]
+        return np.zeros(x, np.float32).size + x
+
+    assert add_copy(np.arange(3.0, dtype=np.float32), 3) == 3.0
+    assert twice(4) == 8
+    assert BaseFunction.get_call_type is before
+    assert cpu_target.target_context.codegen()._library_class is JITCodeLibrary
+    assert type(next(iter(twice.overloads.values())).library) is JITCodeLibrary
+
+
+def test_what_borrows_returns_no_array() -> None:
+    @njit(borrows=True)
+    def rest(values):  # type: ignore[no-untyped-def]
+        return 1, values[1:]
+
+    with pytest.raises(TypeError, match="borrows its arrays"):
+        rest(np.arange(3.0))
+
+
+def test_borrowed_arrays_are_not_released() -> None:
+    values = np.arange(4.0)
+    before = sys.getrefcount(values)
+    for _ in range(100):
+        add_copy(values, 4)
+    assert sys.getrefcount(values) == before
