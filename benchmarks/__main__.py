@@ -26,6 +26,7 @@ EVERYTHING: dict[str, list[list[str]]] = {  # benchmark -> the options of each o
     "service": [[]],
     "texts": [[]],
     "stream": [[]],
+    "cold": [[]],
     "analyzers": [[]],
     "scale": [[]],
     "papers": [[]],

@@ -25,6 +25,7 @@ SECTIONS = {  # results/NAME.json -> the module that renders it, in the order of
     "service": "benchmarks.service.section",
     "texts": "benchmarks.texts.section",
     "stream": "benchmarks.stream.section",
+    "cold": "benchmarks.cold.section",
     "analyzers": "benchmarks.analyzers.section",
     "scale": "benchmarks.scale.section",
     "papers": "benchmarks.papers.section",

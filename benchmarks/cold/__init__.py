@@ -1,0 +1,1 @@
+"""Measure the first commands on a machine that has no compiled kernels."""
