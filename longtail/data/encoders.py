@@ -108,7 +108,7 @@ class Encoder:
                 f"the encoder {self.name} returned vectors of {found.shape[1]} numbers, not {self.size}",
                 remedy="Use the encoder that the model was trained with",
             )
-        return unit_vectors(found, f"the encoder {self.name}")
+        return checked_vectors(found, f"the encoder {self.name}")
 
     _threads: ClassVar[bool] = True  # whether several threads may encode at the same time
 
@@ -124,7 +124,7 @@ class Encoder:
         return {"kind": self.kind, "name": self.name, "checksum": self.checksum(), "size": self.size}
 
 
-def unit_vectors(vectors: np.ndarray, source: str) -> np.ndarray:
+def checked_vectors(vectors: np.ndarray, source: str) -> np.ndarray:
     """Return vectors of length 1 as float32; rows of zeros stay. Refuse NaN and infinity.
 
     Parameters

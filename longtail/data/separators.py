@@ -107,7 +107,7 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
         return
     mean = counts.n_labels / counts.n_rows
     how = {None: "not cut, since no separator occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
-    examples = ", ".join(_shown(counts.examples))
+    examples = ", ".join(_short_examples(counts.examples))
     details = f"{source}: labels are {how}; {mean:.2f} labels per row, for example {examples}"
     if mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
         remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
@@ -116,7 +116,7 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
         logger.info("%s.", details)
 
 
-def _shown(examples: list[list[str]]) -> list[str]:
+def _short_examples(examples: list[list[str]]) -> list[str]:
     """Return examples as text: the first, and further ones while they fit into a line."""
     shown = [str(example) for example in examples]
     fits = np.cumsum([len(example) for example in shown]) <= _EXAMPLES_WIDTH

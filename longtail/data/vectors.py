@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from longtail.data.dataset import Dataset
-from longtail.data.encoders import unit_vectors
+from longtail.data.encoders import checked_vectors
 from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
 
 
@@ -60,7 +60,7 @@ def read_vectors(given: Any, *, has_test: bool) -> ReadyVectors:
             f"vectors (--vectors on the command line) has {len(parts)} arrays. Give one for each of "
             f"{', '.join(wanted)}, in this order; the last may be left out."
         )
-    arrays = [_array(part, name) for part, name in zip(parts, wanted, strict=False)]
+    arrays = [_named_array(part, name) for part, name in zip(parts, wanted, strict=False)]
     size = arrays[0][1].shape[1]
     for name, array in arrays:
         if array.shape[1] != size:
@@ -76,7 +76,7 @@ def _is_one(given: Any) -> bool:
     return isinstance(given, np.ndarray | os.PathLike)
 
 
-def _array(part: Any, name: str) -> tuple[str, np.ndarray]:
+def _named_array(part: Any, name: str) -> tuple[str, np.ndarray]:
     """Return an array of unit vectors, read from a file if `part` is a path, and its name."""
     if isinstance(part, str | os.PathLike):
         path = Path(part)
@@ -92,7 +92,7 @@ def _array(part: Any, name: str) -> tuple[str, np.ndarray]:
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.dtype.kind not in "fiub" or not array.shape[1]:
         shown = getattr(array, "shape", type(array).__name__)
         raise DataError(f"{name}: not an array of vectors but {shown}", remedy="Give numbers, one row per text")
-    return name, unit_vectors(array, name)
+    return name, checked_vectors(array, name)
 
 
 def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:

@@ -525,7 +525,7 @@ class Tagger(EditableTagger):
 
     def _with_given_vectors(self, texts: list[str], vectors: Any) -> csr_array:
         """Return the features of texts with ready vectors."""
-        from longtail.data.encoders import unit_vectors
+        from longtail.data.encoders import checked_vectors
         from longtail.data.vectors import with_vectors
 
         size, rows = self._vector_size(), np.asarray(vectors)
@@ -537,7 +537,7 @@ class Tagger(EditableTagger):
                 else "This model was trained without vectors; leave them out",
             )
         assert self.vectorizer_ is not None
-        return with_vectors(self.vectorizer_.transform_terms(texts), unit_vectors(rows, "vectors"))
+        return with_vectors(self.vectorizer_.transform_terms(texts), checked_vectors(rows, "vectors"))
 
     def _label_number(self, label: Any) -> int:
         if isinstance(label, str):
