@@ -1,7 +1,8 @@
 """Large trainings from data to predictions, one process each: ``python -m benchmarks.scale.large bonsai-1M``.
 
 Some have a limit of memory, beside the same training without one. Figures: time and CPU seconds of the fit, peak memory
-of the whole process, size of the saved model, and, of the loaded model, the median time of one point and P@5.
+of the whole process, size of the saved model, and, of the loaded model, the median time of one point and P@5. While it
+runs, CPU seconds and memory are printed at each tenth of each stage.
 """
 
 from __future__ import annotations
@@ -49,9 +50,26 @@ RUNS = {
 }
 
 
+class Stages:
+    """A listener to progress that prints when a stage begins and ends, with CPU seconds and memory so far."""
+
+    def __init__(self) -> None:
+        self._reported: set[tuple[str, int]] = set()
+
+    def __call__(self, stage: str, share: float) -> None:
+        from longtail.engine.memory import used_bytes
+
+        tenths = int(10 * share)
+        if (stage, tenths) not in self._reported:
+            self._reported.add((stage, tenths))
+            now = f"{time.process_time():8.1f} CPU s, {used_bytes() / 1e9:.2f} GB"
+            print(f"{now}: {stage}, {tenths / 10:.0%}", file=sys.stderr, flush=True)
+
+
 def measure(run: Run) -> dict[str, Any]:
     """Train, save, load and predict in this process."""
     import longtail
+    from longtail import progress
     from longtail.cli.measure import peak_memory_mb
     from longtail.data import synthetic
     from longtail.engine.memory import set_limit
@@ -63,7 +81,8 @@ def measure(run: Run) -> dict[str, Any]:
         data = synthetic.make(*run.data, test_fraction=_SCORED / run.data[0])
     assert data.test is not None
     begin, cpu = time.perf_counter(), time.process_time()
-    ranker = longtail.make(run.model).fit(data.X, data.Y, label_features=data.Z)
+    with progress.listen(Stages()):
+        ranker = longtail.make(run.model).fit(data.X, data.Y, label_features=data.Z)
     row: dict[str, Any] = {"fit_s": time.perf_counter() - begin, "fit_cpu_s": time.process_time() - cpu}
     row["peak_mb"] = peak_memory_mb()
     X, Y = data.test.X[:_SCORED], data.test.Y[:_SCORED]

@@ -7,15 +7,30 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import described
-from benchmarks.scale.run import BASE
+from benchmarks.scale.run import base
 from benchmarks.tables import mark
 
+_AXES = ("N", "D", "L")
+_BASE = "{N:,} points, {D:,} features and {L:,} labels".format_map(base("bonsai"))
 _HOW = f"""\
-Synthetic data (`longtail.data.synthetic`) of {BASE["N"]:,} points, {BASE["D"]:,} features and {BASE["L"]:,} labels, one
-of these numbers at a time multiplied by ½, 1, 2 and 4. A slope is that of the logarithm of CPU seconds (all threads),
-or of the peak memory of the fit beyond the data, against the logarithm of the size: 1 means twice as much for twice the
-size, 0 that it does not matter. Goals: no time slope above 1.1 in N; none above 0.6 in L for trees and DECAF."""
-_MOST_N, _MOST_L, _BOUND_IN_L = 1.1, 0.6, ("bonsai", "parabel", "decaf")
+Synthetic data (`longtail.data.synthetic`) of {_BASE}, ten times as many of each for `knn`, `textmatch` and `popular`.
+One of these numbers at a time is multiplied by ½, 1, 2 and 4. A slope is that of the logarithm of CPU seconds (all
+threads), or of the peak memory of the fit beyond the data, against the logarithm of the size: 1 means twice as much for
+twice the size, 0 that it does not matter. Goals: no time slope above 1.1 in N; none above 0.6 in L for trees and
+DECAF."""
+_MOST_N, _MOST_L, _BOUND_IN_L = 1.1, 0.6, ("bonsai", "parabel", "fastxml", "pfastrexml", "decaf")
+_ESTIMATES = """\
+The estimate of the whole process (what it held before the fit, and what the fit is expected to need) as a share of its
+measured peak, at the sizes above: the lowest and the highest, and the mean. The last column is the same mean for what
+the fit needs alone. Goal: every size within ± 25 % of the peak."""
+_ESTIMATES_HEAD = ["model", "sizes", "peak MB", "lowest", "highest", "mean", "fit alone, mean"]
+_LEAST_ESTIMATE, _MOST_ESTIMATE = 0.75, 1.25
+_KILLS = """\
+`longtail train` of small synthetic data, killed with signal 9 at a random moment and started again
+(`benchmarks.kills`). The resumed model must equal that of an undisturbed training byte for byte, and nothing but the
+model may be left in its folder. Resumed: runs that went on from finished steps; the others were killed before the first
+step, or had already ended."""
+_KILLS_HEAD = ["model", "kills", "identical models", "nothing left", "resumed"]
 _CLUSTER = """\
 Two nodes of one core each on one machine (`ray.cluster_utils`), already started, against two threads without Ray. The
 better of the runs on either side, in turn. CPU seconds are those of all processes, Ray's own among them."""
@@ -29,9 +44,9 @@ _CLUSTER_HEAD = ["model", "points", "local s", "Ray s", "local CPU s", "Ray CPU 
 
 
 def slope(rows: list[dict[str, Any]], axis: str, figure: str) -> float | None:
-    """Return the slope of a figure against one size in logarithms; None with fewer than three sizes."""
-    other = [name for name in BASE if name != axis]
-    found = sorted((row[axis], row[figure]) for row in rows if all(row[name] == BASE[name] for name in other))
+    """Return the slope of a figure of one model against one size in logarithms; None with fewer than three sizes."""
+    others = {name: size for name, size in base(rows[0]["name"]).items() if name != axis}
+    found = sorted((row[axis], row[figure]) for row in rows if others.items() <= row.items())
     if len(found) < 3:
         return None
     x, y = np.log(np.array(found, float)).T
@@ -58,20 +73,27 @@ def render(results: dict[str, Any]) -> str:
         cells = [f"`{own[0]['model']}`"]
         for figure in ("fit_cpu_s", "fit_mb"):
             timed = figure == "fit_cpu_s"
-            cells += [_cell(slope(own, axis, figure), _bound(name, axis) if timed else None) for axis in BASE]
-        base = next((row for row in own if all(row[axis] == BASE[axis] for axis in BASE)), None)
-        if base is None:
+            cells += [_cell(slope(own, axis, figure), _bound(name, axis) if timed else None) for axis in _AXES]
+        whole = next((row for row in own if base(name).items() <= row.items()), None)
+        if whole is None:
             cells += ["", "", ""]
         else:
-            cells += [f"{base['fit_cpu_s']:.1f}", f"{base['fit_mb']:.0f}", f"{base['predict_cpu_ms']:.3f}"]
+            cells += [f"{whole['fit_cpu_s']:.1f}", f"{whole['fit_mb']:.0f}", f"{whole['predict_cpu_ms']:.3f}"]
         lines.append(f"| {' | '.join(cells)} |")
     lines += ["", "The last three columns are of the base size; milliseconds per point are CPU time of a batch."]
+    lines += ["", "### Estimates of memory", "", _ESTIMATES, ""]
+    lines += [f"| {' | '.join(_ESTIMATES_HEAD)} |", "|---" * 7 + "|"]
+    estimated = {name: [row for row in rows if row["name"] == name and "peak_mb" in row] for name in names}
+    lines += [_estimate_row(own) for own in estimated.values() if own]
     if "large" in results:
         lines += ["", "### Large trainings", "", _LARGE, "", f"| {' | '.join(_LARGE_HEAD)} |", "|---" * 9 + "|"]
         lines += [_large_row(row) for row in results["large"].values()]
     if "cluster" in results:
         lines += ["", "### A Ray cluster", "", _CLUSTER, "", f"| {' | '.join(_CLUSTER_HEAD)} |", "|---" * 8 + "|"]
         lines += [_cluster_row(row) for row in results["cluster"].values()]
+    if "kills" in results:
+        lines += ["", "### Killed trainings", "", _KILLS, "", f"| {' | '.join(_KILLS_HEAD)} |", "|---" * 5 + "|"]
+        lines += [_kills_row(row) for row in results["kills"].values()]
     return "\n".join(lines)
 
 
@@ -84,6 +106,23 @@ def _large_row(row: dict[str, Any]) -> str:
         f"{row['model_mb']:.0f}",
     ]
     cells = [f"`{row['model']}`", row["data"], limit, *figures, f"{row['p50_ms']:.2f}", f"{row['P@5']:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def _estimate_row(rows: list[dict[str, Any]]) -> str:
+    shares = [(row["peak_mb"] - row["fit_mb"] + row["estimated_fit_mb"]) / row["peak_mb"] for row in rows]
+    alone = [row["estimated_fit_mb"] / row["fit_mb"] for row in rows]
+    peaks = [row["peak_mb"] for row in rows]
+    lowest, highest = min(shares), max(shares)
+    cells = [f"`{rows[0]['model']}`", str(len(rows)), f"{min(peaks):.0f} to {max(peaks):.0f}"]
+    cells += [f"{lowest:.2f} {mark(lowest >= _LEAST_ESTIMATE)}", f"{highest:.2f} {mark(highest <= _MOST_ESTIMATE)}"]
+    return f"| {' | '.join([*cells, f'{np.mean(shares):.2f}', f'{np.mean(alone):.2f}'])} |"
+
+
+def _kills_row(row: dict[str, Any]) -> str:
+    kills = row["kills"]
+    found = [f"{row[name]} {mark(row[name] == kills)}" for name in ("identical", "nothing_left")]
+    cells = [f"`{row['model']}`", str(kills), *found, str(row["resumed"])]
     return f"| {' | '.join(cells)} |"
 
 

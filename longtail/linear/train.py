@@ -30,7 +30,7 @@ _BATCH_WORK = 3e10  # of the nodes that one core trains between two checkpoints:
 _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
 WEIGHT_BYTES = 6  # of a weight until it is in its place
-KEPT = 0.5  # weights that a label keeps, as a share of the features of its points; measured by benchmarks/memory.py
+KEPT = 0.5  # weights that a label keeps, as a share of the features of its points; measured by benchmarks/scale/run.py
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
 

@@ -34,7 +34,7 @@ from longtail.store.invariants import counts as whole_numbers
 
 _FEWEST_FOLDS, _MOST_FOLDS = 4, 10  # parts that the points are divided into: more parts of more points
 _FOLD = 2000, 10_000  # points of a part that is scored: with fewer there are fewer parts; no more than these are scored
-_FIXED_BYTES, _PAIR_BYTES = 40e6, 110.0  # memory of calibration, and of one held-out score; benchmarks/memory.py
+_FIXED_BYTES, _PAIR_BYTES = 40e6, 110.0  # memory of calibration, and of one held-out score; benchmarks/scale/run.py
 _COPIES = 3  # parts that are scored, each by a copy of the base
 _FREE_COPIES = 20  # the same for a base that needs no training; they are all parts
 

@@ -48,7 +48,7 @@ _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 # A trial is trained on at most so many points, or on more if points times labels are fewer than the pairs. On 15,000
 # points of three data sets with many labels the choice was that of all points, in less than half of the time.
 _TRIAL_POINTS, _TRIAL_PAIRS = 5_000, 10_000_000
-_SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/memory.py
+_SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/scale/run.py
 _KEPT_AGAINST_ALL, _INNER_LEVEL = 2.2, 0.12  # the same
 _MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs

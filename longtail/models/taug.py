@@ -244,7 +244,7 @@ class TAug(Wrapper, PresetRanker):
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: both sides at once, the tail with its altered copies."""
-        copies = (2 + self.settings().n_aug) / 3  # the share of tail points is that of benchmarks/memory.py
+        copies = (2 + self.settings().n_aug) / 3  # the share of tail points is that of benchmarks/scale/run.py
         side = check_base(self.base, type(self).__name__).memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
         return 2 * side + data_bytes(X, Y) * copies
 

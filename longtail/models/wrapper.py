@@ -20,7 +20,7 @@ _log = logging.getLogger("longtail.models")
 
 _HELD_OUT = 0.1, 1000, 4000  # share of the points, and how many at least (a quarter, if that is less) and at most
 _KEPT_SHARE = (
-    0.4  # memory that a fitted copy of the base keeps while the next is fitted, as a share; benchmarks/memory.py
+    0.4  # memory that a fitted copy of the base keeps while the next is fitted, as a share; benchmarks/scale/run.py
 )
 
 

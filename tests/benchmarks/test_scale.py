@@ -9,22 +9,24 @@ import pytest
 
 from benchmarks import machine
 from benchmarks.scale import large, section
-from benchmarks.scale.run import BASE, MODELS, sizes
+from benchmarks.scale.run import MODELS, base, sizes
 
 
 def rows(name: str) -> dict[str, dict[str, object]]:
     found = {}
-    for size in sizes():
+    for size in sizes(name):
         seconds = (size["N"] / 1000) ** 1.5 * (size["L"] / 1000) ** 0.5
         facts = {"fit_cpu_s": seconds, "fit_mb": size["D"] / 100, "predict_cpu_ms": 0.1, "P@5": 50.0}
+        facts |= {"peak_mb": facts["fit_mb"] + 100, "estimated_fit_mb": 1.5 * facts["fit_mb"]}
         origin = {"date": "2026-01-01", "commit": "0000000", "model": MODELS[name], "name": name}
         found[f"{name} {size}"] = size | facts | origin
     return found
 
 
-def test_sizes_vary_one_number_at_a_time() -> None:
-    assert len(sizes()) == 10
-    assert all(sum(size[axis] != BASE[axis] for axis in BASE) <= 1 for size in sizes())
+@pytest.mark.parametrize("name", ["bonsai", "knn"])
+def test_sizes_vary_one_number_at_a_time(name: str) -> None:
+    assert len(sizes(name)) == 10
+    assert all(sum(size[axis] != base(name)[axis] for axis in size) <= 1 for size in sizes(name))
 
 
 def test_slopes_are_those_of_the_power() -> None:
@@ -40,10 +42,14 @@ def test_the_section_marks_goals() -> None:
     cluster |= {"data": "papers", "n_points": 6000}
     trained = {"model": "dismec", "data": "papers", "memory": "2GB", "fit_s": 10.0, "fit_cpu_s": 19.0}
     trained |= {"peak_all_mb": 1500.0, "model_mb": 40.0, "p50_ms": 0.5, "P@5": 60.0}
+    killed = {"model": "bonsai(n_trees=24)", "kills": 30, "identical": 29, "nothing_left": 30, "resumed": 25}
     known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}, "large": {"dismec-2GB": trained}}
+    known |= {"kills": {"bonsai": killed}}
     page = section.render(known | {"machine": machine.facts(), "versions": machine.versions()})
     assert "| `bonsai(n_trees=1, cost=1.0)` | 1.50 " in page
     assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 4.0 | 5.0 | 1.25 | yes |" in page
+    assert "| `bonsai(n_trees=1, cost=1.0)` | 10 | 200 to 900 | 1.25 ✓ | 1.44 **✗** | 1.34 | 1.50 |" in page
+    assert "| `bonsai(n_trees=24)` | 30 | 29 **✗** | 30 ✓ | 25 |" in page
     assert "| `dismec` | papers | 2GB | 10 | 19 | 1.50 | 40 | 0.50 | 60.00 |" in page
 
 
