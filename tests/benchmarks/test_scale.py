@@ -41,7 +41,7 @@ def test_the_section_marks_goals() -> None:
     cluster = {"model": "bonsai", "local_s": 2.0, "ray_s": 2.2, "local_cpu_s": 4.0, "ray_cpu_s": 5.0, "same": True}
     cluster |= {"data": "papers", "n_points": 6000}
     trained = {"model": "dismec", "data": "papers", "memory": "2GB", "fit_s": 10.0, "fit_cpu_s": 19.0}
-    trained |= {"peak_all_mb": 1500.0, "model_mb": 40.0, "p50_ms": 0.5, "P@5": 60.0}
+    trained |= {"peak_all_mb": 1500.0, "model_mb": 40.0, "p50_ms": 0.5, "p50_cpu_ms": 0.4, "P@5": 60.0}
     killed = {"model": "bonsai(n_trees=24)", "kills": 30, "identical": 29, "nothing_left": 30, "resumed": 25}
     known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}, "large": {"dismec-2GB": trained}}
     known |= {"kills": {"bonsai": killed}}
@@ -50,7 +50,7 @@ def test_the_section_marks_goals() -> None:
     assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 4.0 | 5.0 | 1.25 | yes |" in page
     assert "| `bonsai(n_trees=1, cost=1.0)` | 10 | 200 to 900 | 1.25 ✓ | 1.44 **✗** | 1.34 | 1.50 |" in page
     assert "| `bonsai(n_trees=24)` | 30 | 29 **✗** | 30 ✓ | 25 |" in page
-    assert "| `dismec` | papers | 2GB | 10 | 19 | 1.50 | 40 | 0.50 | 60.00 |" in page
+    assert "| `dismec` | papers | 2GB | 10 | 19 | 1.50 | 40 | 0.50 | 0.40 | 60.00 |" in page
 
 
 def test_each_large_run_has_a_process_of_its_own(
