@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
+import gc
 import json
 import subprocess
 import sys
@@ -48,10 +50,10 @@ def base(model: str) -> dict[str, int]:
     return {axis: size * _LARGER.get(model, 1) for axis, size in _BASE.items()}
 
 
-def sizes(model: str) -> list[dict[str, int]]:
-    """Return the sizes to measure: the base, and each number multiplied."""
+def sizes(model: str, axes: Sequence[str] = "NDL") -> list[dict[str, int]]:
+    """Return the sizes to measure: the base, and each of some numbers multiplied."""
     whole = base(model)
-    varied = [whole | {axis: round(whole[axis] * factor)} for axis in whole for factor in FACTORS if factor != 1]
+    varied = [whole | {axis: round(whole[axis] * factor)} for axis in axes for factor in FACTORS if factor != 1]
     return [whole, *varied]
 
 
@@ -66,7 +68,7 @@ def measure(model: str, n: int, d: int, n_labels: int) -> dict[str, float]:
     longtail.make(MODELS[model]).fit(few.X, few.Y, label_features=few.Z).predict(few.X)
     data = synthetic.make(n, d, n_labels, test_fraction=min(1.0, 2000 / n))
     assert data.test is not None
-    _forget_peak()
+    _forget_memory()
     before = memory.used_bytes() / 1e6
     ranker = longtail.make(MODELS[model])
     needed = ranker.memory_needed(data.X, data.Y, data.Z) / 1e6
@@ -89,9 +91,14 @@ def measure(model: str, n: int, d: int, n_labels: int) -> dict[str, float]:
     }
 
 
-def _forget_peak() -> None:
-    """Let the system's record of the largest memory begin now: making the data may take more than the fit."""
-    with contextlib.suppress(OSError):
+def _forget_memory() -> None:
+    """Give freed memory back, and let the system's record of the peak begin now.
+
+    Making the data may take more memory than the fit, and what it has freed would hide what the fit needs.
+    """
+    gc.collect()
+    with contextlib.suppress(OSError, AttributeError):  # not Linux, or another C library
+        ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -99,13 +106,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure the models named, or all, and keep the rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale.run", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--models", nargs="*", choices=list(MODELS), default=list(MODELS))
+    parser.add_argument("--axes", nargs="*", choices="NDL", default="NDL", help="the numbers to vary; by default all")
     parser.add_argument("--one", nargs=4, metavar=("MODEL", "N", "D", "L"), help=argparse.SUPPRESS)
     given = parser.parse_args(argv)
     if given.one:
         print(json.dumps(measure(given.one[0], *map(int, given.one[1:]))))
         return
     for model in given.models:
-        whole, smaller, *others = sizes(model)
+        whole, smaller, *others = sizes(model, given.axes)
         for size in [smaller, whole, smaller, *others]:  # the first fit may compile kernels, and its row is replaced
             words = [model, *(str(size[axis]) for axis in "NDL")]
             command = [sys.executable, "-m", "benchmarks.scale.run", "--one", *words]
