@@ -17,8 +17,10 @@ from longtail.kernels import pool
 from longtail.kernels import search as kernels
 
 _VECTORS_AT_ONCE = 4096
-_PER_PARTITION = 256  # training vectors per partition; with 64, up to a third more partitions must be opened
-_KMEANS_ROUNDS = 10
+# Training vectors per partition, and rounds with as many. A few vectors bring the centroids near their places in an
+# eighth of the time; with 64 alone, up to a third more partitions must be opened. With 60,000 vectors, 24 partitions
+# are opened instead of 23 if all ten rounds use 256.
+_KMEANS_ROUNDS = ((32, 8), (256, 2))
 _QUERIES_SAMPLED = 256
 
 
@@ -63,23 +65,26 @@ def nearest_centroids(
 def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generator, n_jobs: int | None) -> Partitioned:
     """Cluster vectors by k-means.
 
-    Centroids are trained on a sample. A partition that loses all its members starts again at a vector of the largest.
+    Centroids are trained on a small sample, then on a larger one. A partition that loses all its members starts again at
+    a vector of the largest.
     """
     n = len(vectors.rows)
-    rows = np.sort(rng.permutation(n)[: _PER_PARTITION * n_partitions])
-    centroids = vectors.rows[rng.choice(rows, n_partitions, replace=False)]
-    before = None
-    for _ in range(_KMEANS_ROUNDS):
-        partition = nearest_centroids(vectors.rows, rows, centroids, n_jobs)
-        if before is not None and (partition == before).all():
-            break
-        before = partition
-        centroids, counts = _means(vectors.rows, rows, partition, n_partitions)
-        empty = np.flatnonzero(counts == 0)
-        if len(empty):
-            crowded = rows[partition == counts.argmax()]
-            again = rng.choice(crowded, min(len(empty), len(crowded)), replace=False)
-            centroids[empty[: len(again)]] = vectors.rows[again]
+    order = rng.permutation(n)
+    centroids = vectors.rows[order[:n_partitions]]
+    for per_partition, n_rounds in _KMEANS_ROUNDS:
+        rows = np.sort(order[: per_partition * n_partitions])
+        before = None
+        for _ in range(n_rounds):
+            partition = nearest_centroids(vectors.rows, rows, centroids, n_jobs)
+            if before is not None and (partition == before).all():
+                break
+            before = partition
+            centroids, counts = _means(vectors.rows, rows, partition, n_partitions)
+            empty = np.flatnonzero(counts == 0)
+            if len(empty):
+                crowded = rows[partition == counts.argmax()]
+                again = rng.choice(crowded, min(len(empty), len(crowded)), replace=False)
+                centroids[empty[: len(again)]] = vectors.rows[again]
     partition = nearest_centroids(vectors.rows, None, centroids, n_jobs)
     means, counts = _means(vectors.rows, np.arange(n), partition, n_partitions)
     return Partitioned(vectors, np.where(counts[:, None] > 0, means, centroids), partition)
