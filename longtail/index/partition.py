@@ -65,8 +65,8 @@ def nearest_centroids(
 def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generator, n_jobs: int | None) -> Partitioned:
     """Cluster vectors by k-means.
 
-    Centroids are trained on a small sample, then on a larger one. A partition that loses all its members starts again at
-    a vector of the largest.
+    Centroids are trained on a small sample, then on a larger one. A partition that loses all its members starts again
+    at a vector of the largest.
     """
     n = len(vectors.rows)
     order = rng.permutation(n)

@@ -25,7 +25,7 @@ from longtail.kernels.csr import Csr
 from longtail.kernels.encode import SparseRows
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest, search_options
-from longtail.linear.train import KEPT, SPILLED, WEIGHT_BYTES, SolverSettings, train_nodes
+from longtail.linear.train import SPILLED, WEIGHT_BYTES, SolverSettings, train_nodes
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.params import (
@@ -49,7 +49,8 @@ _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 # points of three data sets with many labels the choice was that of all points, in less than half of the time.
 _TRIAL_POINTS, _TRIAL_PAIRS = 5_000, 10_000_000
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/scale/run.py
-_KEPT_AGAINST_ALL, _INNER_LEVEL = 2.2, 0.12  # the same
+_KEPT, _KEPT_POWER, _KEPT_AGAINST_ALL, _INNER_LEVEL = 1.2, 0.3, 1.1, 0.12  # the same
+_SHORT, _SHORT_WEIGHT, _LONG_WEIGHT = 1 << 16, 3, 5  # bytes of a weight in its place with fewer nodes, and with more
 _MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
@@ -114,18 +115,27 @@ class LabelTreeRanker(Ranker):
         trial = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
         columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
         group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
-        kept = KEPT * self._levels_kept(Y.shape[1])
-        weights = WEIGHT_BYTES * kept * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
-        loose = weights if memory.spill_folder() is None else min(weights, 2 * SPILLED)
-        copies = data_bytes(X) * (2 if self.normalize else 1)
-        counted = copies + 3 * data_bytes(Y) + threads * group + weights * self.n_trees + loose
+        n_weights = self._kept(Y) * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        loose = WEIGHT_BYTES * n_weights * (2 if trial else 1)  # a trial has two thirds of the points, for three costs
+        if memory.spill_folder() is not None:
+            loose = min(loose, 2 * SPILLED)
+        joined = (_LONG_WEIGHT if Y.shape[1] >= _SHORT else _SHORT_WEIGHT) * n_weights * self.n_trees
+        # The largest groups are trained first, when hardly any weights are there. Without groups, no task is smaller.
+        at_once = threads * group + loose if self.arity is None else max(threads * group, loose)
+        counted = data_bytes(X) + 3 * data_bytes(Y) + joined + at_once
         return _SCRATCH + _UNCOUNTED * counted
 
-    def _levels_kept(self, n_labels: int) -> float:
-        """Return the weights of all levels relative to those of the labels in a shallow tree, for memory estimates."""
+    def _kept(self, Y: csr_array) -> float:
+        """Return the weights of all nodes, as a share of the features of the points of all labels.
+
+        The more points a label has, the more of their features have a weight too small to keep.
+        """
         if self.arity is None:  # against the points of all labels, a classifier keeps more features
             return _KEPT_AGAINST_ALL
-        return 1 + _INNER_LEVEL * max(0.0, math.log(max(1, n_labels / self.max_leaf), self.arity))
+        counts = label_counts(Y)
+        usual = Y.nnz / max(1, np.count_nonzero(counts))
+        inner = _INNER_LEVEL * max(0.0, math.log(max(1, Y.shape[1] / self.max_leaf), self.arity))
+        return _KEPT * max(1.0, usual) ** -_KEPT_POWER * (1 + inner)
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
         """Return the cost as given, or the usual one, or, with few points, the one at which a tree ranks best.
