@@ -116,7 +116,7 @@ class LabelTreeRanker(Ranker):
         columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
         group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
         n_weights = self._kept(Y) * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
-        loose = WEIGHT_BYTES * n_weights * (2 if trial else 1)  # a trial has two thirds of the points, for three costs
+        loose = WEIGHT_BYTES * n_weights * (2 if trial else 1)  # a trial: at most 2/3 of the points, for three costs
         if memory.spill_folder() is not None:
             loose = min(loose, 2 * SPILLED)
         joined = (_LONG_WEIGHT if Y.shape[1] >= _SHORT else _SHORT_WEIGHT) * n_weights * self.n_trees
