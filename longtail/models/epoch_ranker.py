@@ -87,11 +87,11 @@ class EpochRanker(PresetRanker):
         self._fit_rest(part)
 
     def _divide(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None, keep_labels: bool = False
+        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None, **how: bool
     ) -> TrainingPart:
-        """Hold points out for early stopping, unless a validation part is given."""
+        """Hold points out for early stopping, unless a validation part is given; `how` as for TrainingPart.divide."""
         fraction = self.settings().validation_fraction
-        return TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT, keep_labels)
+        return TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT, **how)
 
     def _trains_again(self, n_points: int) -> bool:
         """Return whether to train once more with held-out points: as `refit` says or, for None, if points are few."""

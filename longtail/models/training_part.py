@@ -52,6 +52,7 @@ class TrainingPart:
         seed: int,
         most: int,
         keep_labels: bool = False,
+        as_new: bool = True,
     ) -> TrainingPart:
         """Hold out a share of the labelled points, or none where a validation part is given.
 
@@ -69,12 +70,14 @@ class TrainingPart:
             Largest number of points to hold out.
         keep_labels : bool
             Never hold out the last training point of a label.
+        as_new : bool
+            Remove the words that held-out points alone have; see :func:`longtail.data.split.as_new_points`.
         """
         share = 0.0 if validation is not None else fraction
         rows, rest = hold_out_points(Y, share, seed, keep_labels=keep_labels, labelled_only=True, at_most=most)
         if not len(rest):
             return cls(X, Y, Z, rows, None, validation)
-        return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest), Y[rest]))
+        return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest) if as_new else X[rest], Y[rest]))
 
     def with_features(self, X: csr_array, Z: csr_array | None, X_held: csr_array | None) -> TrainingPart:
         """Return the same division of the points with other features of them and of label text.

@@ -189,7 +189,7 @@ class DXML(EpochRanker):
         weighs = looks_binary(X) if settings.idf is None else settings.idf
         self.idf_ = rarity(X) if weighs else None
         self.relu_ = settings.relu
-        part = self._divide(X, Y, Z, validation, keep_labels=True)
+        part = self._divide(X, Y, Z, validation, keep_labels=True, as_new=False)
         rows, held = part.rows, part.held_with(np.arange(Y.shape[1]))
         vectors = self._learn_label_vectors(settings, Y[rows], X.shape[0])
         first = self._stage_loop(loop, "first")
@@ -210,7 +210,7 @@ class DXML(EpochRanker):
                 self.neighbours_ = self._settle(settings, X[rows_again], Y[rows_again], vectors, None)
                 self.neighbours_.tried = chosen.tried
             else:
-                X_rest = X[part.rest]  # with the words that held-out points alone have, which `held` lacks
+                X_rest = X[part.rest]
                 self.neighbours_.add(self._embed(X_rest), Y[part.rest], self._weighed(X_rest))
         self._remove_checkpoint()
 
