@@ -31,7 +31,7 @@ DEFAULT_MODEL = "blend"
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}  # in addition to Python's True, False, None
 _MOST_NESTED = 20  # models inside models, in a composition or a folder; nothing useful comes near it
 _LONGEST = 10_000  # characters of a composition
-_LONGEST_NAME = 100  # characters of the name of a part
+_LONGEST_PART_NAME = 100  # characters of the name of a part
 
 
 def names() -> list[str]:
@@ -307,7 +307,7 @@ def _part_names(stored: store.Stored) -> list[str]:
     if not isinstance(listed, list) or len(set(map(str, listed))) != len(listed):
         raise ModelError(f"{stored.folder}: model.json does not list its parts. Train or copy the model again.")
     for name in listed:
-        if not (isinstance(name, str) and name.isidentifier() and name.isascii() and len(name) <= _LONGEST_NAME):
+        if not (isinstance(name, str) and name.isidentifier() and name.isascii() and len(name) <= _LONGEST_PART_NAME):
             raise ModelError(
                 f"{stored.folder}: model.json names a part {str(name)[:80]!r}. Train or copy the model again."
             )

@@ -8,7 +8,7 @@ from longtail.index.base import Index
 from longtail.kernels.dense_knn import Nearest
 from longtail.kernels.encode import SparseRows
 
-_NONE = np.int32(-1)
+_NO_ID = np.int32(-1)
 
 
 def dense_rows(points: SparseRows, width: int) -> np.ndarray:
@@ -30,4 +30,4 @@ def nearest_rows(index: Index, points: SparseRows, k: int, n_jobs: int | None) -
         ids, cosines = (found[None] for found in index.search_one(rows[0], k))
     else:
         ids, cosines = index.search(rows, k, n_jobs=n_jobs)
-    return Nearest(np.where(cosines > 0, ids, _NONE), cosines)
+    return Nearest(np.where(cosines > 0, ids, _NO_ID), cosines)

@@ -25,8 +25,8 @@ from numba.core.environment import lookup_environment
 from numba.core.types.functions import BaseFunction
 
 _WRAPPER, _ENVIRONMENT, _COUNTING = "_ZN7cpython", "_ZN08NumbaEnv", "NRT_"  # how Numba's names begin
-_TRIED = ("0.68.",)  # versions of Numba: the tests of kernels pass, and compiled kernels give the same bits
-_SUPPORTED = numba.__version__.startswith(_TRIED)
+_TRIED_NUMBA = ("0.68.",)  # versions of Numba: the tests of kernels pass, and compiled kernels give the same bits
+_SUPPORTED = numba.__version__.startswith(_TRIED_NUMBA)
 
 
 class CodeLibrary(JITCodeLibrary):

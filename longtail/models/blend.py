@@ -53,7 +53,7 @@ _log = logging.getLogger("longtail.models")
 DEFAULT_SECONDS = 600.0  # seconds that training may take by default
 _MOST_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
 _MANY_LABELS = 20_000  # from here on one tree: a second and third cost a point more time than they gain
-_MOST_WORK = 4e10  # features of all points, times labels, up to which one classifier per label is trained: minutes
+_MOST_DISMEC_WORK = 4e10  # features of all points, times labels, up to which DiSMEC is trained: minutes
 _CANDIDATES = 1024  # labels that DECAF draws per batch as a member
 _NEGATIVES = 24  # labels per training point that the trees suggest, to draw hard negatives from
 _BYTES_PER_HELD_OUT = 32_000.0  # features of the candidates of one held-out point
@@ -267,7 +267,7 @@ class Blend(Ranker):
         n_labels = Y.shape[1]
         if n_labels >= _MANY_LABELS:
             return Bonsai(n_trees=1, **shared)
-        if self.seconds is None and float(X.nnz) * n_labels <= _MOST_WORK:
+        if self.seconds is None and float(X.nnz) * n_labels <= _MOST_DISMEC_WORK:
             return DiSMEC(tolerance=_TOLERANCE, **shared)
         return Bonsai(**shared)
 

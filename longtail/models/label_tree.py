@@ -25,7 +25,7 @@ from longtail.kernels.csr import Csr
 from longtail.kernels.encode import SparseRows
 from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest, search_options
-from longtail.linear.train import SPILLED, WEIGHT_BYTES, SolverSettings, train_nodes
+from longtail.linear.train import SPILLED, WEIGHT_BYTES, SolverSettings, node_type, train_nodes
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.params import (
@@ -50,7 +50,7 @@ _SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
 _TRIAL_POINTS, _TRIAL_PAIRS = 5_000, 10_000_000
 _SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/scale/run.py
 _KEPT, _KEPT_POWER, _KEPT_AGAINST_ALL, _INNER_LEVEL = 1.2, 0.3, 1.1, 0.12  # the same
-_SHORT, _SHORT_WEIGHT, _LONG_WEIGHT = 1 << 16, 3, 5  # bytes of a weight in its place with fewer nodes, and with more
+_VALUE_BYTES = 1  # of a weight in its place, beside the number of its node
 _MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
 _FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
 
@@ -119,7 +119,7 @@ class LabelTreeRanker(Ranker):
         loose = WEIGHT_BYTES * n_weights * (2 if trial else 1)  # a trial: at most 2/3 of the points, for three costs
         if memory.spill_folder() is not None:
             loose = min(loose, 2 * SPILLED)
-        joined = (_LONG_WEIGHT if Y.shape[1] >= _SHORT else _SHORT_WEIGHT) * n_weights * self.n_trees
+        joined = (_VALUE_BYTES + np.dtype(node_type(Y.shape[1])).itemsize) * n_weights * self.n_trees
         # The largest groups are trained first, when hardly any weights are there. Without groups, no task is smaller.
         at_once = threads * group + loose if self.arity is None else max(threads * group, loose)
         counted = data_bytes(X) + 3 * data_bytes(Y) + joined + at_once
