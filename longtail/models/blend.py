@@ -303,8 +303,14 @@ class Blend(Ranker):
         """Return the members to fit, as the budget allows."""
         part = parts.words
         members = self._members(part.X, part.Y, part.Z, parts.vectors.Z is not None)
-        facts = self._steps.value("plan", lambda: budget.decisions(members, budget.plan(members, part)))
-        return budget.follow(facts, members)
+        instead: dict[int, Ranker] = {}
+        if self.members is None and members[0].kind == "dismec":
+            from longtail.models.bonsai import Bonsai
+
+            instead = {id(members[0]): Bonsai(n_jobs=self.n_jobs, random_state=self._seed)}
+        everyone = [*members, *instead.values()]
+        facts = self._steps.value("plan", lambda: budget.decisions(everyone, budget.plan(members, part, instead)))
+        return budget.follow(facts, everyone)
 
     def _fit_member(self, member: Ranker, part: TrainingPart, name: str) -> Ranker:
         """Fit one member to the points that are not held out, its data-dependent choices settled once."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -57,8 +59,13 @@ class Budget:
             return np.inf
         return self.seconds - (time.perf_counter() - self.start)
 
-    def plan(self, members: list[Ranker], part: TrainingPart) -> list[Ranker]:
-        """Return the members to fit, changed where the budget requires it, and log the expected time."""
+    def plan(
+        self, members: list[Ranker], part: TrainingPart, instead: Mapping[int, Ranker] = MappingProxyType({})
+    ) -> list[Ranker]:
+        """Return the members to fit, changed where the budget requires it, and log the expected time.
+
+        `instead` has cheaper rankers for some members, by the ``id`` of these.
+        """
         expected = {id(member): self._measure(member, part) for member in members}
         kept: list[Ranker] = []
         left = self.left() * (1 - _COMBINING)
@@ -66,6 +73,13 @@ class Budget:
             rest = 0.0 if part.rest is None else member._rest_share(len(part.rows))
             cost = _SAFETY * expected[id(member)] * (1 + rest)
             changed = self._cheaper(member, cost, left)
+            if changed is None and id(member) in instead:
+                other = instead[id(member)]
+                self.remarks.append(
+                    f"{other.kind} takes the place of {member.kind}: that would take about {cost:.0f} s."
+                )
+                member, cost = other, _SAFETY * self._measure(other, part) * (1 + rest)
+                changed = self._cheaper(member, cost, left)
             if changed is None:
                 if not kept and member is members[-1]:
                     changed = (member, cost)  # something must be trained

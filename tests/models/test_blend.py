@@ -217,6 +217,15 @@ def test_a_budget_is_obeyed_and_explained(caplog: pytest.LogCaptureFixture, monk
     assert "Blend fits" in caplog.text
 
 
+def test_bonsai_takes_the_place_of_dismec_where_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, Z = toy()
+    costs = {"dismec": 1000.0, "bonsai": 8.0}
+    monkeypatch.setattr(Budget, "_measure", lambda self, member, part: costs.get(member.kind, 0.0))
+    model = Blend().fit(X, Y, label_features=Z)
+    assert "bonsai" in [member.kind for member in model.members_]
+    assert "bonsai takes the place of dismec" in model.why_
+
+
 def test_members_that_do_not_help_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Budget, "_measure", lambda self, member, part: 1000.0 if member.kind == "parabel" else 0.0)
     X, Y, _ = toy(n=900)
