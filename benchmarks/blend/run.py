@@ -40,7 +40,7 @@ def variants(n_labels: int, text: bool) -> dict[str, Variant]:
     Members are those that Blend chooses by the data, so that a variant differs from the whole by one member.
     """
     members = {
-        "linear": "dismec(tolerance=0.3)" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
+        "linear": "dismec" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
         "knn": "knn",
         **({"textmatch": "textmatch"} if text else {}),
         "network": "decaf(n_candidates=1024)" if text else "glas",
