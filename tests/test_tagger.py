@@ -90,13 +90,13 @@ def test_a_ranker_may_be_given_ready_made_and_so_may_a_vectorizer() -> None:
 
 
 def test_save_and_load(tmp_path: Path) -> None:
-    labels = [["früit 🍎", "red\nline"], ["früit 🍎"], ["", "red\nline"], [""], []]
+    labels = [["früit 🍎", "red\nline"], ["früit 🍎"], ["'", "red\nline"], ["'", ""], []]
     tagger = Tagger("halving(centroid)").fit(TEXTS, labels)
     tagger.notes_["trained"] = "here"
     tagger.save(tmp_path / "m")
     again = longtail.load(tmp_path / "m")
     assert isinstance(again, Tagger)
-    assert again.label_names_ == ["früit 🍎", "red\nline", ""]
+    assert again.label_names_ == ["früit 🍎", "red\nline", "'"]  # a blank name is no label
     assert again.suggest(["a red apple", "zzz"]) == tagger.suggest(["a red apple", "zzz"])
     assert again.notes_ == tagger.notes_
     assert again.notes_["trained"] == "here"

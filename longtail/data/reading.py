@@ -239,4 +239,4 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, t
         data.test.X, data.test.Z, data.test.vectorizer = transform(data.test.texts), data.Z, vectorizer
     for part in (data, data.test):
         if part is not None and not terms_only:
-            part.vector_size = vectorizer.vector_size_
+            part.vector_size = getattr(vectorizer, "vector_size_", 0)  # any object with fit_transform will do

@@ -103,7 +103,7 @@ def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:
                 raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
             part.X = with_vectors(part.X, _as_many(own, part.n_points, "points"))
     size = vectors.points[1].shape[1]
-    encoded = 0 if data.vectorizer is None else data.vectorizer.vector_size_
+    encoded = getattr(data.vectorizer, "vector_size_", 0)
     if encoded not in (0, size):
         raise DataError(
             f"{vectors.points[0]}: vectors of {size} numbers, but those of the encoder have {encoded}",

@@ -35,7 +35,7 @@ def label_text_features(data: Dataset) -> csr_array | None:
     """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
     if data.Z is not None or data.vectorizer is None or not data.label_names:
         return data.Z
-    if data.vector_size and not data.vectorizer.vector_size_:  # ready vectors, none of them for labels
+    if data.vector_size and not getattr(data.vectorizer, "vector_size_", 0):  # ready vectors, none of them for labels
         Z = data.vectorizer.transform_terms(data.described_labels())
         return resized(Z, n_columns=data.n_features) if Z.nnz else None
     return text_features(data.vectorizer, data.described_labels())
