@@ -5,7 +5,8 @@ of length 1:
 
     s' = alpha s + (1 - alpha) sigma(<x, z>),    alpha by validation                        (``method="formula"``)
 
-That treats every label alike. By default a combiner (:mod:`longtail.combine`) is trained on held-out points instead: on
+The constant (1 - alpha) / 2 is subtracted, so that text without a common word adds nothing. The formula treats every
+label alike. By default a combiner (:mod:`longtail.combine`) is trained on held-out points instead: on
 the base's scores, on how much of the label's text the point has and the reverse, on how near the point is to the mean
 of the label's points, and on the label's frequency (``method="learnt"``). Either way candidates come from the base and
 from text alone, and where held-out points are ranked better by the base alone, it stays alone.
@@ -197,7 +198,12 @@ class LabelText(Wrapper):
         return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs))
 
     def _formula(self, X: csr_array, alpha: float, k: int) -> csr_array:
-        """Apply Table 4's formula to the candidates of base and text; a label that the base does not list scores 0."""
+        """Apply Table 4's formula to the candidates of base and text; a label that the base does not list scores 0.
+
+        sigma(0) = 0.5 is subtracted from every label, which leaves the order as it is. Otherwise labels that share no
+        word with the point would all have a high score, and re-ranking by inverse propensity, which multiplies scores,
+        would bring up whatever is rare.
+        """
         points, jobs = SparseRows.of(X), threads_for(X.shape[0], self.n_jobs)
         n = X.shape[0]
         lists = pack(self._listing(X, max(k, self.n_candidates)), n)
@@ -209,7 +215,7 @@ class LabelText(Wrapper):
         first = lists.starts[0, -1]
         own[rows, where[:first]] = lists.scores[:first]
         product = self.predictor_.profile.likeness(points, labels, jobs)[:, :, 0].astype(np.float64)
-        mixed = alpha * own + (1 - alpha) / (1 + np.exp(-product))
+        mixed = alpha * own + (1 - alpha) * (1 / (1 + np.exp(-product)) - 0.5)
         counts = (labels >= 0).sum(axis=1)
         filled = labels >= 0
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

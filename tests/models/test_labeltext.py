@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.sparse import csr_array
 
 import longtail
@@ -90,6 +91,15 @@ def test_the_formula_weighs_by_validation_or_as_told() -> None:
     assert whole > alone - 1
     assert LabelText(few(), method="formula", alpha=0.25).fit(X, Y, label_features=Z).alpha_ == 0.25
     assert LabelText(few(), method="formula").fit(X, Y).alone_
+
+
+def test_the_formula_gives_nothing_for_text_that_shares_no_word() -> None:
+    X, Y, _ = toy()
+    shifted = csr_array((X.data, X.indices + 1, X.indptr), shape=(N, D + 1))  # no point has the first word
+    model = LabelText(few(), method="formula", alpha=0.5)
+    model.fit(shifted, Y, label_features=csr_array(([1.0], ([0], [0])), shape=(L, D + 1), dtype=np.float32))
+    found, base = model.predict(shifted, 5), model.base_.predict(shifted, 5)
+    assert_allclose(found.data, base.data / 2, atol=1e-6)
 
 
 def test_candidates_come_from_text_too() -> None:
