@@ -46,6 +46,7 @@ def measure(model: str, data: Dataset) -> dict[str, Any]:
     same = np.array_equal(before.indices, scores.indices)
     row |= {"P@1": evaluate(Y, scores, ks=(1,))["P@1"], "same_ranking": same}
     row |= {"ECE@1 before": calibration_error(Y, before), "ECE@1": calibration_error(Y, scores)}
+    row["confidence"] = confidence(Y, scores)
     row |= {"test_points": int(np.count_nonzero(np.diff(Y.indptr))), "ECE@1 by chance": error_by_chance(Y, scores)}
     row |= {"ECE@1 rare": calibration_error(Y, scores, labels=rare), "ECE@5": calibration_error(Y, scores, 5)}
     pairs = ScoredPairs.of(Y, scores)
@@ -55,9 +56,19 @@ def measure(model: str, data: Dataset) -> dict[str, Any]:
     return row
 
 
+def confidence(Y: csr_array, scores: csr_array) -> float:
+    """Return the mean score of the first label, in percent; with perfect probabilities it is P@1."""
+    return float(100 * _first(Y, scores).mean())
+
+
+def _first(Y: csr_array, scores: csr_array) -> np.ndarray:
+    """Return the first score of each point that has scores and labels."""
+    return scores.data[scores.indptr[:-1][(np.diff(scores.indptr) > 0) & (np.diff(Y.indptr) > 0)]].astype(np.float64)
+
+
 def error_by_chance(Y: csr_array, scores: csr_array) -> float:
     """Return the expected calibration error at 1 that perfect probabilities would have with so few points."""
-    best = scores.data[scores.indptr[:-1][(np.diff(scores.indptr) > 0) & (np.diff(Y.indptr) > 0)]].astype(np.float64)
+    best = _first(Y, scores)
     variance = np.bincount((best * N_BINS).astype(int), best * (1 - best))  # of the number of correct labels in a bin
     return float(100 * np.sqrt(2 / np.pi * variance).sum() / len(best))  # the mean of |x| of a normal distribution
 
@@ -91,7 +102,9 @@ def main() -> None:
             row = measure(model, data) | {"data": name}
             key = f"{name} {model}" if options.points is None else f"{name} {model} {options.points}"
             results.add("calibration", key, row, model)
-            shown = " ".join(f"{key} {row[key]:.2f}" for key in ("P@1", "ECE@1 before", "ECE@1", "ECE@1 rare"))
+            shown = " ".join(
+                f"{key} {row[key]:.2f}" for key in ("P@1", "confidence", "ECE@1 before", "ECE@1", "ECE@1 rare")
+            )
             print(f"{name} {model}: {shown}", flush=True)
     render.render()
 

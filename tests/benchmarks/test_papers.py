@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import results
 from benchmarks.papers import page, run
-from benchmarks.papers.claims import CLAIMS, Claim, differences, verdict
+from benchmarks.papers.claims import BASE, CLAIMS, Claim, differences, matched, verdict
 from benchmarks.papers.experiments import EXPERIMENTS, Experiment
 from longtail import make
 from longtail.data import synthetic
@@ -45,6 +45,19 @@ def test_a_claim_needs_more_than_chance() -> None:
     assert verdict(differences(one, claim)) == "no difference"  # a single seed shows nothing below half a point
     other = [*clear, *(row(name, seed, 50.0, "tate") for name in "ab" for seed in range(3))]
     assert verdict(differences(other, claim)) == "holds in part"
+    assert verdict(differences(other, Claim("glas", "Table 1", "worse", "b", ("a",)))) == "refuted in part"
+
+
+def test_claims_at_equal_precision_follow_the_curves() -> None:
+    def curved(name: str, gain: float) -> dict[str, Any]:
+        points = [{"P@1": 60.0 - i} | {f"PSP@{k}": 30.0 + k + i * gain for k in (1, 3, 5)} for i in range(4)]
+        return {"paper": "ranknet", "row": name, "seed": 0, "data": "tate", "P@1": 60.0, "curve": points}
+
+    rows = [curved(BASE, 2.0), curved("RankNet", 4.0)]
+    assert matched(rows[0], rows) == [34.0, 36.0, 38.0]  # P@1 58.5: half way between the second and the third point
+    assert matched(rows[0], []) is None
+    claim = Claim("ranknet", "ours", "better", "RankNet", (BASE,), "matched PSP@5")
+    assert differences(rows, claim) == [("tate", BASE, 3.0, 0.5)]
 
 
 def test_rows_are_measured_and_written_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
