@@ -113,10 +113,10 @@ def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray,
         fits = (
             indices.dtype is _INT32
             and values.dtype is _FLOAT32
-            and indices.ndim == values.ndim == 1
-            and len(indices) == len(values)
             and indices.flags.carray
             and values.flags.carray
+            and indices.ndim == values.ndim == 1
+            and len(indices) == len(values)
         )
     except AttributeError:
         fits = False
