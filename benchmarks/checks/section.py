@@ -13,7 +13,7 @@ _GROWTH = 2.0  # MB
 _HOW = """\
 What checks add to loading a model folder (each array compared with its rules, beside its checksum), to a prediction of
 2,000 points, and to 200 points one by one. Each use runs with and without checks in turn; the least CPU time of several
-runs counts."""
+runs counts, of each point where they are ranked one by one."""
 _CAMPAIGNS = """\
 Cases tried per campaign, and how they ended. Refused: one clear error. Answered: the damage left a sound input. A
 crash, a hang, a raw exception or a wrong answer is a finding, and there must be none. Files and models are damaged with
