@@ -194,7 +194,7 @@ def test_settings_of_fitted_parts_are_compared_too(kind: str) -> None:
 
 # Vectoriser and tagger ------------------------------------------------------------------------------------------------
 
-_VECTORIZER_ALLOWED = {
+VECTORIZER_ALLOWED = {
     "analyzer": {"object"},
     "ngrams": {"none"},
     "stop_words": {"none"},
@@ -212,8 +212,8 @@ _VECTORIZER_ALLOWED = {
 
 
 def test_every_parameter_of_the_vectorizer() -> None:
-    assert set(_VECTORIZER_ALLOWED) == set(TextVectorizer().get_params())
-    for name, may_be in _VECTORIZER_ALLOWED.items():
+    assert set(VECTORIZER_ALLOWED) == set(TextVectorizer().get_params())
+    for name, may_be in VECTORIZER_ALLOWED.items():
         for word, value in (VALUES | ALSO).items():
             if word not in may_be:
                 expect_refusal(lambda p={name: value}: TextVectorizer(**p).fit(None), name, f"{name}={word}")

@@ -12,23 +12,25 @@ import os
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import longtail
 from benchmarks import results
 from longtail import registry
 from longtail.cli.app import app
+from longtail.data import TextVectorizer
 from longtail.errors import DataError, SettingsError
 from tests.fuzz.models import KINDS, build, data
 from tests.fuzz.run import ALL, FILES, MATRICES, fuzz
 from tests.store.test_saves import kill_savers
-from tests.test_settings import VALUES, kinds_of, made, parameters, wrong_values
+from tests.test_settings import VALUES, VECTORIZER_ALLOWED, kinds_of, made, parameters, wrong_values
 
 FINDINGS = ("raw", "crash", "hang", "wrong")
 _SHORT = ("knn", "bonsai", "fastxml", "blend")
@@ -50,31 +52,41 @@ def record(what: str, outcomes: dict[str, Any], seconds: float) -> None:
 
 
 def try_settings() -> None:
-    """Give every parameter of every model twelve values, in Python and on the command line."""
+    """Give every parameter of every model and of the vectoriser twelve values, in Python and on the command line."""
     for how, use in (("in Python", _set_in_python), ("on the command line", _set_on_command_line)):
         start, outcomes = time.monotonic(), Counter[str]()
-        for model in registry.names():
-            cls: Any = registry.model_class(model)
-            advanced = {name: kinds_of(rule) for name, rule in getattr(cls, "_advanced", {}).items()}
-            for name, annotation in (parameters(cls) | advanced).items():
-                must_be_refused = wrong_values(name, annotation)
-                for word in VALUES:
-                    ended = use(model, name, word)
-                    if ended == "answered" and word in must_be_refused:
-                        ended = "wrong"
-                    if ended in FINDINGS:
-                        print(f"settings {how}: {model}.{name}={word} {ended}", flush=True)
-                    outcomes[ended] += 1
+        for owner, name, must_be_refused in _settings():
+            for word in VALUES:
+                ended = use(owner, name, word)
+                if ended == "answered" and word in must_be_refused:
+                    ended = "wrong"
+                if ended in FINDINGS:
+                    print(f"settings {how}: {owner}.{name}={word} {ended}", flush=True)
+                outcomes[ended] += 1
         print(f"settings {how}: {dict(outcomes)}", flush=True)
         record(f"settings {how}", dict(outcomes), time.monotonic() - start)
 
 
-def _set_in_python(model: str, name: str, word: str) -> str:
+def _settings() -> Iterator[tuple[str, str, Collection[str]]]:
+    """Yield each parameter as the command line names it, and the values that must be refused."""
+    for model in registry.names():
+        cls: Any = registry.model_class(model)
+        advanced = {name: kinds_of(rule) for name, rule in getattr(cls, "_advanced", {}).items()}
+        for name, annotation in (parameters(cls) | advanced).items():
+            yield model, name, wrong_values(name, annotation)
+    for name, may_be in VECTORIZER_ALLOWED.items():
+        yield "text", name, VALUES.keys() - may_be
+
+
+def _set_in_python(owner: str, name: str, word: str) -> str:
     """Return how a fit to no data ended: settings are compared before data."""
-    cls: Any = registry.model_class(model)
     given = {name: VALUES[word]}
     try:
-        made(cls, **({"advanced": given} if name in getattr(cls, "_advanced", {}) else given)).fit(None, None)
+        if owner == "text":
+            TextVectorizer(**given).fit(None)  # type: ignore[arg-type]
+        else:
+            cls: Any = registry.model_class(owner)
+            made(cls, **({"advanced": given} if name in getattr(cls, "_advanced", {}) else given)).fit(None, None)
     except SettingsError as error:
         return "refused" if any(known in str(error) for known in (name, "base", "ranker")) else "raw"
     except DataError:
@@ -84,16 +96,75 @@ def _set_in_python(model: str, name: str, word: str) -> str:
     return "wrong"
 
 
-def _set_on_command_line(model: str, name: str, word: str) -> str:
+def _set_on_command_line(owner: str, name: str, word: str) -> str:
     """Return how a training on a file that is not there ended."""
+    model = "popular" if owner == "text" else owner
     wraps = "base" in registry.model_class(model)._defaults()
     line = ["train", "nowhere.csv", "-m", f"{model}(popular)" if wraps else model, "-o", "nowhere"]
-    ended = CliRunner().invoke(app, [*line, "--set", f"{model}.{name}={word}"])
+    ended = CliRunner().invoke(app, [*line, "--set", f"{owner}.{name}={word}"])
     if ended.exit_code != 2 or ended.stderr.count("\n") > 2:
         return "raw"
     if "nowhere.csv" in ended.stderr:
         return "answered"
     return "refused" if any(known in ended.stderr for known in (name, "base", "ranker")) else "raw"
+
+
+def try_options() -> None:
+    """Give every argument and option of every verb twelve values, beside files and models that are not there.
+
+    Each must end with exit code 2, in one message, with nothing left in the folder. ``demo`` and ``warm`` need no
+    files, and would do their work.
+    """
+    start, outcomes = time.monotonic(), Counter[str]()
+    for verb, command in _verbs(get_command(app)):
+        if verb not in (["demo"], ["warm"]):
+            for line in _lines(verb, command):
+                ended = _end_of_line(line)
+                if ended in FINDINGS:
+                    print(f"options: {line} {ended}", flush=True)
+                outcomes[ended] += 1
+    print(f"options of verbs: {dict(outcomes)}", flush=True)
+    record("options of verbs", dict(outcomes), time.monotonic() - start)
+
+
+def _verbs(command: Any, path: Sequence[str] = ()) -> Iterator[tuple[list[str], Any]]:
+    """Yield each verb as words of the command line, and its command."""
+    if not hasattr(command, "commands"):
+        yield list(path), command
+        return
+    for name, inner in command.commands.items():
+        yield from _verbs(inner, (*path, name))
+
+
+def _lines(verb: list[str], command: Any) -> Iterator[list[str]]:
+    """Yield one command line per value of each argument and option of a verb; arguments of the others are "nothing"."""
+    places = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    needed = [word for option in command.params if option.required and option not in places for word in _given(option)]
+    for parameter in command.params:
+        for word in VALUES:
+            if parameter in places:
+                yield [*verb, *(word if place is parameter else "nothing" for place in places), *needed]
+            elif not parameter.is_flag:
+                yield [*verb, *("nothing" for _ in places), *needed, parameter.opts[0], word]
+
+
+def _given(option: Any) -> list[str]:
+    return [option.opts[0], "popular" if option.name == "model" else "nothing"]
+
+
+def _end_of_line(line: list[str]) -> str:
+    """Return how a command ended in an empty folder."""
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            ended = CliRunner().invoke(app, line, input="")
+            left = os.listdir(folder)
+        finally:
+            os.chdir(before)
+    if not isinstance(ended.exception, SystemExit) or ended.exit_code != 2 or "Traceback" in ended.output:
+        return "raw"
+    return "wrong" if left else "refused"
 
 
 def kill(count: int) -> None:
@@ -171,6 +242,7 @@ CAMPAIGNS: dict[str, Callable[[], None]] = {
     "memory": lambda: watch_memory(20_000, 200),
     "threads": lambda: predict_in_threads(60),
     "settings": try_settings,
+    "options": try_options,
     "kills": lambda: kill(200),
     "matrices": lambda: damage(list(MATRICES), 500),
     "models": lambda: damage([*KINDS, "tagger"], 2000),

@@ -59,3 +59,21 @@ def test_without_checks_a_damaged_folder_is_believed(tmp_path: Path) -> None:
         longtail.load(tmp_path / "m")
     with pytest.raises(ModelError):
         longtail.load(tmp_path / "m")
+
+
+def test_options_of_verbs_are_given_values_in_an_empty_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept: list[dict[str, int]] = []
+    monkeypatch.setattr(campaigns, "record", lambda what, outcomes, seconds: kept.append(outcomes))
+    monkeypatch.setattr(campaigns, "VALUES", {"x": "x", "-1": -1})
+    command = campaigns.get_command(campaigns.app)
+    some = [(verb, inner) for verb, inner in campaigns._verbs(command) if verb in (["sign"], ["plot", "norms"])]
+    monkeypatch.setattr(campaigns, "_verbs", lambda command: some)
+    campaigns.try_options()
+    assert len(some) == 2
+    assert kept == [{"refused": sum(1 for verb in some for _ in campaigns._lines(*verb))}]
+    monkeypatch.setattr(campaigns, "_lines", lambda verb, command: [["--help"]])  # not an error, as it must be
+    campaigns.try_options()
+    assert kept[1] == {"raw": 2}
+    assert capsys.readouterr().out.count("['--help'] raw") == 2
