@@ -198,9 +198,11 @@ class RankNet(PresetRanker, Wrapper):
 
         settings = self.settings()
         self.points_ = frozen(label_counts(Y).astype(np.float32))
-        self.propensity_ = inverse_propensity(Y, self.propensity_a, self.propensity_b).astype(np.float32)
+        counts = np.append(label_counts(Y), 0)  # the last is a label without points, whether there is one or not
+        weights = inverse_propensity(counts=counts, n_points=Y.shape[0], A=self.propensity_a, B=self.propensity_b)
+        self.propensity_, self.largest_ = weights[:-1].astype(np.float32), float(np.float32(weights[-1]))
         self.typical_ = typical_gain(Y, self.propensity_, N_POSITIONS)
-        self.rules_ = RankingRules(self.propensity_, self.typical_, self.method == "blocks")
+        self._make_rules()
         self.text_, self.network_, recipe = None, Reranker.identity(), None
         if self.method == "blocks":
             self.text_ = None if Z is None or not settings.text else frozen_csr(unit_rows(Z))
@@ -265,6 +267,9 @@ class RankNet(PresetRanker, Wrapper):
             candidates = with_similarity(candidates, x, self.text_, self.n_jobs)
         return self.network_.rank(candidates, self.points_, self._rule(), k, self.n_jobs)
 
+    def _make_rules(self) -> None:
+        self.rules_ = RankingRules(self.propensity_, self.largest_, self.typical_, self.method == "blocks")
+
     def _rule(self) -> RankingRule:
         """Return the rule of ranking for the present value of `tail`."""
         tail = self._setting("tail")
@@ -278,10 +283,11 @@ class RankNet(PresetRanker, Wrapper):
         arrays = {"points": self.points_, "propensity": self.propensity_, **self.network_.arrays()}
         if self.text_ is not None:
             arrays |= csr_arrays("text", self.text_)
-        facts = {"typical": self.typical_.tolist(), "trust": float(self.network_.net.trust)}
+        trust = float(self.network_.net.trust)
+        facts = {"typical": self.typical_.tolist(), "trust": trust, "largest": self.largest_}
         return facts, arrays, self._parts()
 
-    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE}
+    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE, "largest": POSITIVE}
 
     @classmethod
     def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
@@ -293,6 +299,7 @@ class RankNet(PresetRanker, Wrapper):
         self._restore_base(parts)
         self.points_, self.propensity_ = frozen(arrays["points"]), arrays["propensity"]
         self.typical_ = np.atleast_1d(np.array(facts["typical"], np.float32))
-        self.rules_ = RankingRules(self.propensity_, self.typical_, self.method == "blocks")
+        self.largest_ = facts["largest"]
+        self._make_rules()
         self.network_ = Reranker(arrays, facts["trust"])
         self.text_ = csr_from_arrays("text", arrays, (self.n_labels_, self.n_features_in_))

@@ -127,14 +127,18 @@ class RankingRules:
     ----------
     propensity : array, (L,)
         Inverse propensities.
+    largest : float
+        Inverse propensity of a label without points. Scores are relative to it. Relative to the largest of the data,
+        they would be higher for a fit to all points, where each label has some, than for fits to parts of them, which
+        calibration learns from.
     typical : array, (positions,)
         See :func:`typical_gain`.
     learnt : bool
         Whether probabilities of a network are ranked, or scores of the base.
     """
 
-    def __init__(self, propensity: np.ndarray, typical: np.ndarray, learnt: bool) -> None:
-        self.propensity, self.typical, self.learnt = propensity, typical, learnt
+    def __init__(self, propensity: np.ndarray, largest: float, typical: np.ndarray, learnt: bool) -> None:
+        self.propensity, self.largest, self.typical, self.learnt = propensity, largest, typical, learnt
         self._last: tuple[tuple[float, int], RankingRule] | None = None
 
     def rule(self, tail: float, n_candidates: int) -> RankingRule:
@@ -154,12 +158,13 @@ class RankingRules:
         return last[1]
 
     def _make(self, tail: float, n_candidates: int) -> RankingRule:
-        gain, share = self.propensity, np.float32(tail)
+        gain, share, largest = self.propensity, np.float32(tail), np.float32(self.largest)
         if self.learnt:
             plain, scale = np.full(len(self.typical), 1 - share), share / self.typical
         else:
             gain, plain, scale = gain**share, np.zeros(1, np.float32), np.ones(1, np.float32)
-        most = plain + scale * gain.max()
+            largest = largest**share
+        most = plain + scale * largest
         return RankingRule(frozen(gain), frozen(plain / most), frozen(scale / most), n_candidates, self.learnt)
 
 
