@@ -19,11 +19,15 @@ from longtail.data import synthetic
 from longtail.models.blend import Blend
 
 
-@pytest.mark.parametrize(("n_labels", "text"), [(100, True), (30_000, True), (100, False)])
-def test_variants_leave_out_one_of_the_members_that_blend_chooses(n_labels: int, text: bool) -> None:
-    X, Y = csr_array(np.ones((1, 1), np.float32)), csr_array((1, n_labels), dtype=np.float32)
+@pytest.mark.parametrize(
+    ("n_points", "n_labels", "text"), [(5, 100, True), (5, 30_000, True), (5, 100, False), (2_000, 100, False)]
+)
+def test_variants_leave_out_one_of_the_members_that_blend_chooses(n_points: int, n_labels: int, text: bool) -> None:
+    X, Y = csr_array(np.ones((n_points, 1), np.float32)), csr_array((n_points, n_labels), dtype=np.float32)
     chosen = {member.kind: member.get_params(deep=False) for member in Blend()._members(X, Y, X if text else None)}
-    left_out = [variant for name, variant in blend.variants(n_labels, text).items() if name.startswith("without")]
+    left_out = [
+        variant for name, variant in blend.variants(n_points, n_labels, text).items() if name.startswith("without")
+    ]
     assert len(left_out) == len(chosen)
     for variant in left_out:
         model = registry.make(variant.model)
