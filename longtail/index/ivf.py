@@ -19,7 +19,13 @@ import numpy as np
 
 from longtail.errors import ModelError, SettingsError
 from longtail.index.base import IdsAndScores, Index, Vectors, checked
-from longtail.index.partition import Partitioned, nearest_centroids, needed_effort, train_partitions
+from longtail.index.partition import (
+    Partitioned,
+    nearest_centroids,
+    needed_effort,
+    sampled_queries,
+    train_partitions,
+)
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.params import Constraint, Integer, Number, optional
@@ -85,7 +91,8 @@ class IVFIndex(Index):
             "recall": recall,
             "recall_k": recall_k,
         }
-        self._build(queries, n_jobs)
+        self._queries = sampled_queries(queries, self.random_state)
+        self._build(n_jobs)
 
     @property
     def n_partitions(self) -> int:
@@ -106,7 +113,7 @@ class IVFIndex(Index):
     def _go(self, n_probe: int, reach: float) -> kernels.Effort:
         return kernels.Effort(int(n_probe), float(reach), self.n_rescored)
 
-    def _build(self, queries: np.ndarray | None, n_jobs: int | None) -> None:
+    def _build(self, n_jobs: int | None) -> None:
         n, wanted = len(self), self._wanted
         n_partitions = min(n, wanted["n_partitions"] or round(math.sqrt(n)))
         self._trained_on = n
@@ -119,7 +126,7 @@ class IVFIndex(Index):
             # Half of what may be missed is left to n_probe and half to reach; codes miss next to nothing.
             share, k = (1 + wanted["recall"]) / 2, int(wanted["recall_k"])
             ways = [
-                (needed_effort(parts, queries, self.metric, k, share, self.random_state, n_jobs), parts)
+                (needed_effort(parts, self._queries, self.metric, k, share, self.random_state, n_jobs), parts)
                 for parts in (made, made.of_equal_length())
             ]
             effort, made = min(ways, key=lambda way: way[0][0])
@@ -141,13 +148,26 @@ class IVFIndex(Index):
 
     def _added(self, first: int) -> None:
         if len(self) > 2 * self._trained_on:  # most vectors are new, and the partitions were not made for them
-            self._build(None, None)
+            self._rebuild()
             return
         parts = self._parts
         partition = np.empty(len(self), np.int32)
         partition[parts.order] = np.repeat(np.arange(self.n_partitions, dtype=np.int32), np.diff(parts.indptr))
         partition[first:] = nearest_centroids(self._held.rows[first:], None, parts.centroids, None)
         self._lay_out(parts.centroids, partition)
+
+    def _rebuild(self) -> None:
+        """Make new partitions.
+
+        A loaded index no longer has the queries to expect. Queries made from the vectors may be easier: vectors with a
+        bias as their last number are long in a direction that all queries share. Then at least the same share of the
+        partitions is opened as before.
+        """
+        before, share = self._effort, self.n_probe / max(1, self.n_partitions)
+        self._build(None)
+        if self._queries is None and self._wanted["n_probe"] is None:
+            n_probe = max(self.n_probe, math.ceil(share * self.n_partitions))
+            self._effort = self._go(n_probe, min(before.reach, self._effort.reach))
 
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         n = len(queries.rows)
@@ -211,7 +231,7 @@ class IVFIndex(Index):
         index = cls._from_stored(meta, Vectors(arrays["vectors"], arrays["squares"]))
         index.n_rescored = int(meta["n_rescored"])
         index.random_state, index._trained_on = int(meta["random_state"]), int(meta["trained_on"])
-        index._wanted = dict(meta["wanted"])
+        index._wanted, index._queries = dict(meta["wanted"]), None
         index._effort = index._go(meta["n_probe"], meta.get("reach", -math.inf))
         rows = index._held.rows
         index._parts = parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTITION_ARRAYS))

@@ -97,6 +97,14 @@ def _means(
     return sums / np.maximum(counts, 1)[:, None].astype(np.float32), counts
 
 
+def sampled_queries(queries: np.ndarray | None, seed: int) -> np.ndarray | None:
+    """Return as many of the queries to expect as :func:`needed_effort` uses."""
+    if queries is None or len(queries) <= _QUERIES_SAMPLED:
+        return queries
+    rng = np.random.default_rng(seed)
+    return np.asarray(queries)[rng.choice(len(queries), _QUERIES_SAMPLED, replace=False)]
+
+
 def needed_effort(
     parts: Partitioned, queries: np.ndarray | None, metric: str, k: int, recall: float, seed: int, n_jobs: int | None
 ) -> tuple[int, float]:
@@ -117,9 +125,6 @@ def needed_effort(
     rng = np.random.default_rng(seed)
     rows, squares = parts.vectors
     if queries is not None:
-        queries = np.asarray(queries)
-        if len(queries) > _QUERIES_SAMPLED:
-            queries = queries[rng.choice(len(queries), _QUERIES_SAMPLED, replace=False)]
         return _effort_for(parts, checked(queries, "query", metric, rows.shape[1]), None, k, recall, n_jobs)
     own = rng.choice(len(rows), min(len(rows), _QUERIES_SAMPLED), replace=False)
     noise = rng.standard_normal((len(own), rows.shape[1]), np.float32)

@@ -78,6 +78,17 @@ def test_a_skos_vocabulary(short_texts, tmp_path):
     assert data.label_texts[0].split("\n") == ["epics", "eepokset", "epic poems"]
 
 
+def test_uris_with_spaces_are_read_in_silence(tmp_path, caplog):
+    """Vocabularies from elsewhere have them by the thousand, and rdflib logs a line for each."""
+    pytest.importorskip("rdflib")
+    (tmp_path / "d.csv").write_text("text,labels\nsagas,http://x.org/old epics\n")
+    (tmp_path / "voc.ttl").write_text(
+        '<http://x.org/old epics> <http://www.w3.org/2004/02/skos/core#prefLabel> "old epics"@en .\n'
+    )
+    assert read(tmp_path / "d.csv", label_texts=tmp_path / "voc.ttl", vectorizer=None).label_names == ["old epics"]
+    assert "valid URI" not in caplog.text
+
+
 def test_texts_per_language_and_labels_without_points(tmp_path):
     (tmp_path / "d.csv").write_text("text,labels\na,moss|bread\nb,moss\n")
     (tmp_path / "l.csv").write_text("name,text_en,text_de\nmoss,small plants,kleine Pflanzen\nmail,letters,Briefe\n")
