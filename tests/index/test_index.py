@@ -216,6 +216,19 @@ def test_partitions_are_made_again_when_most_vectors_are_new() -> None:
     assert recall(index.search(vectors[:200], 5)[0], best(scores_of(vectors[:200], vectors, "ip"), 5)) >= 0.97
 
 
+@pytest.mark.parametrize("loaded", [False, True])
+def test_partitions_made_again_suit_the_same_queries(loaded: bool) -> None:
+    """Labels have a bias as their last number, and points 1 in its place: queries that no sum of labels is like."""
+    rng = np.random.default_rng(0)
+    labels = np.hstack([3 * clustered(3000, 16), rng.uniform(-10, -7, (3000, 1))]).astype(np.float32)
+    points = np.hstack([2 * clustered(400, 16, seed=1), np.ones((400, 1))]).astype(np.float32)
+    index = make_index(labels[:1000], kind="ivf", queries=points[:200])
+    if loaded:
+        index = from_arrays(*index.to_arrays())
+    index.add(labels[1000:])
+    assert recall(index.search(points[200:], 5)[0], best(scores_of(points[200:], labels, "ip"), 5)) >= 0.95
+
+
 def test_partitions_opened_may_be_set_and_stay_set() -> None:
     vectors = clustered(2000, 16)
     index = IVFIndex(vectors[:500])
