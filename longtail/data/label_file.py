@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import csv
 import io
+import logging
 import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -222,7 +224,7 @@ def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
         content = stream.read()
     check_self_contained(content, format, path)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _quiet("rdflib.term"):
             warnings.simplefilter("ignore", DeprecationWarning)  # of classes that rdflib's own parser of JSON-LD uses
             graph.parse(data=content, format=format)
     except Exception as error:  # each of rdflib's parsers has errors of its own
@@ -234,6 +236,18 @@ def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
         if preferred:
             text = "\n".join(dict.fromkeys(map(str, (*preferred, *others))))
             yield LabelEntry(str(concept), str(preferred[0]), text)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Leave out warnings of a logger: rdflib logs one line per URI that it could not write, and nothing is written."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 def _english_first(label: Any) -> tuple[bool, str, str]:
