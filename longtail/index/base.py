@@ -6,8 +6,10 @@ scores rank by smaller id.
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -107,6 +109,10 @@ class Index(ABC):
         if not len(self) or not len(prepared.rows):
             shape = (len(prepared.rows), k)
             return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
+        if len(prepared.rows) == 1:  # without the threads and limits of a batch, which take longer than the search
+            ids, scores = self._search_one(prepared.rows[0], min(k, len(self)))
+            fill = (0, k - len(ids))
+            return np.pad(ids, fill, constant_values=-1)[None], np.pad(scores, fill, constant_values=-np.inf)[None]
         return self._search(prepared, k, n_jobs)
 
     def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> IdsAndScores:
@@ -218,9 +224,15 @@ def limit_blas(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Limit matrix products to `n_jobs` threads if that is fewer than there are cores."""
     if pool.cores(n_jobs) == pool.cores(None):
         return nullcontext()
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    return _thread_pools("faiss" in sys.modules).limit(limits=pool.cores(n_jobs))
 
-    return threadpool_limits(pool.cores(n_jobs))
+
+@cache
+def _thread_pools(with_faiss: bool) -> Any:
+    """Return the thread pools of the loaded libraries; finding them takes milliseconds, so they are kept."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    return ThreadpoolController()
 
 
 def _check_k(k: int) -> None:

@@ -115,6 +115,15 @@ def test_more_asked_than_there_is(kind: str) -> None:
     assert (ids[:, 4:] == -1).all()
     assert (scores[:, 4:] == -np.inf).all()
     assert len(index.search_one(np.ones(16), 6)[0]) == 4
+    alone = index.search(np.ones((1, 16)), 6)
+    np.testing.assert_array_equal(alone[0], ids[:1])
+    np.testing.assert_array_equal(alone[1], scores[:1])
+
+
+def test_one_query_does_not_look_for_thread_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, _ = some("exact", n=100)
+    monkeypatch.setattr("longtail.index.exact.limit_blas", None)  # calling it would fail
+    assert index.search(np.ones((1, 16)), 3, n_jobs=1)[0].shape == (1, 3)
 
 
 def test_partitions_open_until_k_are_found() -> None:
