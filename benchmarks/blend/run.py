@@ -32,19 +32,19 @@ PARTS = ("accuracy", "zero-shot")
 WITH_VECTORS, WITHOUT_VECTORS = "with sentence vectors", "the same run without them"
 _TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
-_FURTHER_MEMBERS = range(1_000, 20_000)  # points with which Blend chooses these too, where labels have no text
+_SOME_POINTS, _FEW_FEATURES = range(1_000, 20_000), 5_000  # with which Blend chooses these too, without label text
 _FURTHER = {"fastxml": "fastxml(n_trees=50, cost=4.0)", "mnn": "mnn"}
 
 
-def variants(n_points: int, n_labels: int, text: bool) -> dict[str, Variant]:
-    """Return the variants for data with this many points and labels, with or without label text.
+def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Variant]:
+    """Return the variants for data with so many points and features, and labels with or without text.
 
     Members are those that Blend chooses by the data, so that a variant differs from the whole by one member.
     """
     members = {
         "linear": "dismec" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
         "knn": "knn",
-        **({} if text or n_points not in _FURTHER_MEMBERS else _FURTHER),
+        **(_FURTHER if not text and shape[0] in _SOME_POINTS and shape[1] <= _FEW_FEATURES else {}),
         **({"textmatch": "textmatch"} if text else {}),
         "network": "decaf(n_candidates=1024)" if text else "glas",
     }
@@ -106,7 +106,7 @@ def main() -> None:
             keep(key, row, whole)
     for name in options.data.split(",") if "accuracy" in parts else ():
         data = longtail.read(options.data_root / name)
-        suitable = variants(data.X.shape[0], data.n_labels, data.Z is not None) | {"blend": Variant(whole)}
+        suitable = variants(data.X.shape, data.n_labels, data.Z is not None) | {"blend": Variant(whole)}
         wanted = options.variants.split(",") if options.variants else list(suitable)
         chosen = {variant: suitable[variant] for variant in wanted if variant in suitable}
         for key, row in measured(data, name, chosen, seeds):

@@ -26,7 +26,7 @@ def test_variants_leave_out_one_of_the_members_that_blend_chooses(n_points: int,
     X, Y = csr_array(np.ones((n_points, 1), np.float32)), csr_array((n_points, n_labels), dtype=np.float32)
     chosen = {member.kind: member.get_params(deep=False) for member in Blend()._members(X, Y, X if text else None)}
     left_out = [
-        variant for name, variant in blend.variants(n_points, n_labels, text).items() if name.startswith("without")
+        variant for name, variant in blend.variants(X.shape, n_labels, text).items() if name.startswith("without")
     ]
     assert len(left_out) == len(chosen)
     for variant in left_out:

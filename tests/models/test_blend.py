@@ -102,6 +102,8 @@ def test_members_are_chosen_by_the_data() -> None:
     assert [member.kind for member in blend._members(X, Y, None)] == ["dismec", "knn", "glas"]
     many = [member.kind for member in blend._members(csr_array((1_000, 5)), csr_array((1_000, 3)), None)]
     assert many == ["dismec", "knn", "fastxml", "mnn", "glas"]
+    words = blend._members(csr_array((1_000, 50_000)), csr_array((1_000, 3)), None)
+    assert [member.kind for member in words] == ["dismec", "knn", "glas"]
     assert blend._members(X, csr_array((X.shape[0], 50_000)), Z)[0].get_params()["n_trees"] == 1
     assert Blend(seconds=60)._members(X, Y, Z)[0].get_params()["n_trees"] == 3
     model = blend.fit(X, Y, label_features=Z)
