@@ -8,9 +8,9 @@ probability that the label is correct. Then the members learn from the held-out 
 
 Without members given, they are chosen by the data: DECAF where labels have text and GLaS where they have none, DiSMEC
 or Bonsai by the number of labels, KNN, and TextMatch; where labels have no text and points and features are few,
-FastXML and MNN too. Where the last features of a point are a dense vector, such as a sentence embedding, VectorKNN and VectorMatch see
-that vector, and all other members the features before it. With a time budget, members that do not fit into it are
-trained for fewer epochs or left out, and members that do not help on held-out points are dropped.
+FastXML and MNN too. Where the last features of a point are a dense vector, such as a sentence embedding, VectorKNN and
+VectorMatch see that vector, and all other members the features before it. With a time budget, members that do not fit
+into it are trained for fewer epochs or left out, and members that do not help on held-out points are dropped.
 """
 
 from __future__ import annotations
@@ -261,9 +261,9 @@ class Blend(Ranker):
     def _nonlinear_members(shared: dict[str, Any]) -> list[Ranker]:
         """Return further members for few points and features without label text, where fitting them takes little time.
 
-        They learn what no linear model can from few features; words are too many for that. On held-out points of Delicious the two raised P@1, 3, 5
-        by 2.2, 1.8 and 1.9 and B by 1.2, 1.3 and 1.6; on those of BibTeX P by 2.0, 0.5 and 0.8 and B by 1.1, 0.6 and
-        1.3; on the words of Tate titles nothing. DXML beside them added nothing.
+        They learn what no linear model can from few features; words are too many for that. On held-out points of
+        Delicious the two raised P@1, 3, 5 by 2.2, 1.8 and 1.9 and B by 1.2, 1.3 and 1.6; on those of BibTeX P by 2.0,
+        0.5 and 0.8 and B by 1.1, 0.6 and 1.3; on the words of Tate titles nothing. DXML beside them added nothing.
         """
         from longtail.models.fastxml import FastXML
         from longtail.models.mnn import MNN
