@@ -9,9 +9,6 @@ import numpy as np
 from longtail.kernels.compiling import inner, njit
 
 FINE, UNORDERED, IMPOSSIBLE = 0, 1, 2
-# Where in a character a text ends: at its end, or before so many bytes more, the next of which may be limited.
-_WHOLE, _ONE_MORE, _TWO_MORE, _THREE_MORE, _FROM_A0, _FROM_90, _TO_8F, _NO_TEXT = range(8)
-_PIECE, _PART = 2048, 64  # bytes of a text that are compared together, and in pieces that are not ASCII
 
 
 class LabelTrees(NamedTuple):
@@ -53,73 +50,15 @@ def most_above(words, mask, least):
     return most
 
 
-@njit(cache=True, nogil=True)
-def is_text(content, offsets):
-    """Return whether bytes are UTF-8 and no offset is inside of a character; pieces of ASCII need no closer look.
-
-    Offsets ascend. Surrogates are let through, as Python does with "surrogatepass".
-    """
-    state, at = _WHOLE, 0
-    words = content[: len(content) // 4 * 4].view(np.uint32)
-    for piece in range(0, len(content), _PIECE):
-        if state == _WHOLE and piece + _PIECE <= len(content) and _is_ascii(words[piece // 4 : (piece + _PIECE) // 4]):
-            continue
-        for part in range(piece, min(piece + _PIECE, len(content)), _PART):
-            end = min(part + _PART, len(content))
-            if state == _WHOLE and end == part + _PART and _is_ascii(words[part // 4 : end // 4]):
-                continue
-            most = len(offsets)
-            while at < most:  # bisection: offsets into parts of ASCII are passed over
-                middle = (at + most) // 2
-                if offsets[middle] < part:
-                    at = middle + 1
-                else:
-                    most = middle
-            for i in range(part, end):
-                while at < len(offsets) and offsets[at] <= i:
-                    state = state if state == _WHOLE else _NO_TEXT
-                    at += 1
-                state = _after_byte(content[i], state)
-    return state == _WHOLE
-
-
-@inner
-def _is_ascii(words):
-    bits = np.uint32(0)
-    for i in range(len(words)):
-        bits = np.uint32(bits | words[i])
-    return not bits & np.uint32(0x80808080)
-
-
-@inner(borrows=True)
-def _after_byte(byte, state):
-    """Return the state of a text after one byte more, by the table of well-formed sequences (Unicode, table 3-7)."""
-    if state == _WHOLE:
-        if byte < 0x80:
-            return _WHOLE
-        if byte < 0xC2 or byte > 0xF4:
-            return _NO_TEXT
-        if byte < 0xE0:
-            return _ONE_MORE
-        if byte < 0xF0:
-            return _FROM_A0 if byte == 0xE0 else _TWO_MORE
-        return _FROM_90 if byte == 0xF0 else _TO_8F if byte == 0xF4 else _THREE_MORE
-    least = 0xA0 if state == _FROM_A0 else 0x90 if state == _FROM_90 else 0x80
-    if state == _NO_TEXT or byte < least or byte > (0x8F if state == _TO_8F else 0xBF):
-        return _NO_TEXT
-    if state == _ONE_MORE:
-        return _WHOLE
-    return _ONE_MORE if state in (_TWO_MORE, _FROM_A0) else _TWO_MORE
-
-
-@njit(cache=True, nogil=True)
-def are_label_trees(trees, n_labels, limits):
+@njit(cache=True, nogil=True, borrows=True)
+def are_label_trees(trees, met, limits):
     """Return whether levels, children and labels of every tree fit together.
 
-    Writes the first label and the number of nodes of each tree to `limits`, (T, 2). All is done in one function: after
-    the checksums of large arrays the processor's caches hold nothing of Python, and each of its steps is slow.
+    Writes the first label and the number of nodes of each tree to `limits`, (T, 2); `met` (L,) holds zeros. All is done
+    in one function: after the checksums of large arrays the processor's caches hold nothing of Python, and each of its
+    steps is slow.
     """
-    met = np.zeros(n_labels, np.int64)
+    n_labels = len(met)
     for t in range(len(limits)):
         levels = trees.level_ptr[trees.level_at[t] : trees.level_at[t + 1]]
         children = trees.child_ptr[trees.group_at[t] : trees.group_at[t + 1]]

@@ -209,7 +209,7 @@ def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bo
     """Return whether levels, children, labels and rows of every tree fit together."""
     trees = check.LabelTrees(**{name: frozen(arrays[name]) for name in check.LabelTrees._fields})
     limits = np.empty((sizes["T"], 2), np.int64)  # the first label and the number of nodes of each tree
-    if not check.are_label_trees(trees, sizes["L"], limits):
+    if not check.are_label_trees(trees, np.zeros(sizes["L"], np.int64), limits):
         return False
     ptr, nodes = frozen(arrays["ptr"]), frozen(arrays["nodes"])
     n_pieces = 1 + nodes.nbytes // (len(ptr) * _NODE_BYTES)

@@ -34,6 +34,7 @@ Read = Callable[[int], None]
 _BLOCK = 1 << 18  # bytes looked at together: few enough to stay in the cache
 _ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
+_FIRST_OF_SEVERAL = 0x80  # bytes below are characters of their own
 _LARGEST = 1e18  # beyond what training can give a weight
 _POINTERS, _INDICES = "i4 i8", "i4"
 _ALL_BITS, _MAGNITUDE = np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)  # the latter without the sign
@@ -204,10 +205,36 @@ def packed_names(blob: str, offsets: str, n: str) -> Rules:
 
     def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
         """Return whether the block is UTF-8 and every string begins with a character."""
-        return bool(check.is_text(frozen(arrays[blob]), frozen(arrays[offsets])))
+        return is_text(arrays[blob], arrays[offsets])
 
     arrays = {blob: codes(f"{blob}.bytes", "u1"), offsets: pointers(f"{n}+1", into=f"{blob}.bytes", dtypes="i8")}
     return Rules(arrays, (Relation(are_text, f"{blob} and {offsets} do not hold text"),))
+
+
+def is_text(content: np.ndarray, offsets: np.ndarray) -> bool:
+    """Return whether bytes are UTF-8 and no offset is inside of a character; ASCII needs no closer look.
+
+    Surrogates are let through, as Python does with "surrogatepass". Python's own decoder is as fast as a kernel, and a
+    kernel would have to be compiled before the first answer.
+    """
+    if not len(content) or content.max() < _FIRST_OF_SEVERAL:
+        return True
+    begin = 0
+    while begin < len(content):
+        end = min(begin + _BLOCK, len(content))
+        while begin + _BLOCK - 4 < end < len(content) and _continues(content[end]):
+            end -= 1  # cut between two characters; of more bytes that continue one, the decoder finds the error
+        try:
+            content[begin:end].tobytes().decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return False
+        begin = end
+    return not _continues(content[offsets[offsets < len(content)]]).any()
+
+
+def _continues(byte: np.ndarray) -> np.ndarray:
+    """Return whether bytes are not the first of their character."""
+    return (byte & 0xC0) == 0x80
 
 
 def check_arrays(

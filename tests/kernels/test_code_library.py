@@ -13,6 +13,7 @@ from numba.core.types.functions import BaseFunction
 
 from longtail.kernels.code_library import CodeLibrary
 from longtail.kernels.compiling import inner, njit
+from longtail.kernels.lean_compiler import REPLACED
 
 
 @inner(borrows=True)
@@ -51,7 +52,7 @@ def test_errors_come_through() -> None:
 
 
 def test_other_functions_are_compiled_as_usual() -> None:
-    before = BaseFunction.get_call_type
+    before = BaseFunction.get_call_type, [getattr(owner, name) for owner, name, _ in REPLACED]
 
     @numba.njit
     def twice(x):  # type: ignore[no-untyped-def]
@@ -59,7 +60,7 @@ def test_other_functions_are_compiled_as_usual() -> None:
 
     assert add_copy(np.arange(3.0, dtype=np.float32), 3) == 3.0
     assert twice(4) == 8
-    assert BaseFunction.get_call_type is before
+    assert (BaseFunction.get_call_type, [getattr(owner, name) for owner, name, _ in REPLACED]) == before
     assert cpu_target.target_context.codegen()._library_class is JITCodeLibrary
     assert type(next(iter(twice.overloads.values())).library) is JITCodeLibrary
 
@@ -79,3 +80,25 @@ def test_borrowed_arrays_are_not_released() -> None:
     for _ in range(100):
         add_copy(values, 4)
     assert sys.getrefcount(values) == before
+
+
+@njit
+def reverse_rows(table, steps, out):  # type: ignore[no-untyped-def]
+    """Read and write elements with all kinds of indices: negative, without a sign, and pairs."""
+    n = table.shape[0]
+    for i in range(n):
+        for j in range(table.shape[1]):
+            out[i, j] = table[-1 - i, np.uint32(j)] + steps[np.int8(i) - n]
+        steps[i] = i > 1
+    return [x + 1 for x in (n, n)][1]
+
+
+def test_elements_are_those_that_python_reads_and_writes() -> None:
+    table, steps = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([3, -1, 0, 2], np.int16)
+    table.flags.writeable = False
+    out, steps_there = np.zeros((4, 3)), steps.copy()
+    expected, steps_here = np.zeros((4, 3)), steps.copy()
+    assert reverse_rows(table, steps_there, out) == reverse_rows.py_func(table, steps_here, expected) == 5
+    assert (out == expected).all()
+    assert (steps_there == steps_here).all()
+    assert steps_there.tolist() == [0, 0, 1, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import zlib
@@ -14,6 +15,7 @@ import pytest
 
 import longtail
 from longtail.errors import LongtailError, ModelError
+from longtail.store import invariants
 from longtail.store.invariants import (
     Checksum,
     Relation,
@@ -253,3 +255,34 @@ def test_a_relation_is_compared_while_its_largest_array_is_read() -> None:
     for answer in (True, False):
         with pytest.raises(ModelError, match=r"x_a\.npy has changed"):
             check_arrays(rules(answer), {"x_a": array}, {}, "m", {"x_a": wrong})
+
+
+_BYTES = [0x00, 0x41, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF, 0xE0, 0xE1, 0xED, 0xEF, 0xF0]
+_BYTES += [0xF1, 0xF3, 0xF4, 0xF5, 0xFF]
+
+
+@pytest.mark.parametrize("n_before", [0, 61, 62, 63, 64])
+def test_text_is_what_python_decodes(monkeypatch: pytest.MonkeyPatch, n_before: int) -> None:
+    """Every sequence of three bytes that stand for their kinds, also where it begins near the end of a block."""
+    monkeypatch.setattr(invariants, "_BLOCK", 64)
+    for three in itertools.product(_BYTES, repeat=3):
+        for end in (b"", b"\x80", b"a"):
+            content = b"x" * n_before + bytes(three) + end
+            try:
+                content.decode("utf-8", "surrogatepass")
+                right = True
+            except UnicodeDecodeError:
+                right = False
+            assert invariants.is_text(np.frombuffer(content, np.uint8), np.zeros(1, np.int64)) == right, three
+
+
+@pytest.mark.parametrize("n_before", [0, 61, 63, 64])
+def test_strings_begin_with_a_character(monkeypatch: pytest.MonkeyPatch, n_before: int) -> None:
+    monkeypatch.setattr(invariants, "_BLOCK", 64)
+    content = ("x" * n_before + "é中😀" + "y" * 100).encode()
+    whole = np.frombuffer(content, np.uint8)
+    for begin in range(len(content) + 1):
+        for repeated in (1, 2):
+            offsets = np.array([0, *[begin] * repeated, len(content)])
+            right = (content + b".")[begin] & 0xC0 != 0x80
+            assert invariants.is_text(whole, offsets) == right, (begin, repeated)
