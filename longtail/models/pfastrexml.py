@@ -6,9 +6,12 @@ are re-ranked by the distance of the point from the centroid of the label's poin
 
     score = P^alpha * exp(-gamma / 2 |x - mu|^2)^(1 - alpha)
 
-Choices made here: weights are divided by the largest, so that P and the score lie in (0, 1), which does not change the
-ranking; a centroid is the mean of its points, reduced to its 256 strongest features, so that a frequent label costs no
-more than any other.
+Choices made here: weights are divided by the largest, so that P lies in (0, 1), which does not change the ranking. The
+weight of a label that occurs in a given share of the points falls as points are added, relative to the largest all the
+more: a fit to more points would score the same labels lower. Calibration learns from fits to fewer points, so scores
+are made relative to the weight of a usual label and returned as s / (1 + s). With 6,000 points of tate and 20 trees,
+the expected calibration error at 1 fell from 2.5 to 1.6 points (12,000 other training points). A centroid is the mean
+of its points, reduced to its 256 strongest features, so that a frequent label costs no more than any other.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels.point_tree import LeafScoring
 from longtail.linear.point_forest import GrowSettings, PointForest, centroids
 from longtail.metrics import evaluate, inverse_propensity
+from longtail.models.base import Arrays, Ranker
 from longtail.models.fastxml import FastXML
 from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Constraint
 from longtail.sparse import unit_rows
@@ -101,6 +105,34 @@ class PfastreXML(FastXML):
         centres = centroids(unit_rows(X) if self.normalize else X, Y, self._WIDTH, self.n_jobs)
         scaled = X * np.float32(self.factor_)
         return PointForest.grow(scaled, Y, weights, settings, self.n_jobs, self._seed, centres)
+
+    def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
+        super()._fit(X, Y, Z, validation)
+        weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)[Y.indices]
+        self.usual_ = float(weights.mean() / weights.max()) if len(weights) else 1.0
+
+    def _predict(self, X: csr_array, k: int) -> csr_array:
+        found = super()._predict(X, k)
+        return csr_array((self._relative(found.data), found.indices, found.indptr), shape=found.shape)
+
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+        found = super()._rank(indices, values, k)
+        return None if found is None else (found[0], self._relative(found[1]))
+
+    def _relative(self, scores: np.ndarray) -> np.ndarray:
+        """Return scores relative to a usual label's weight, in (0, 1) and in the same order."""
+        scores = scores / np.float32(self.usual_**self.alpha)
+        return scores / (1 + scores)
+
+    def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
+        facts, arrays, parts = super()._state()
+        return facts | {"usual": self.usual_}, arrays, parts
+
+    _facts: ClassVar = FastXML._facts | {"usual": POSITIVE}
+
+    def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
+        super()._restore(facts, arrays, parts)
+        self.usual_ = facts["usual"]
 
     def _scoring(self) -> LeafScoring:
         return LeafScoring(float(self.alpha), float(self.gamma), np.float32(self.factor_), bool(self.normalize))

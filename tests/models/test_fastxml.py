@@ -13,7 +13,7 @@ import longtail
 from longtail.engine import memory
 from longtail.errors import SettingsError
 from longtail.linear.point_forest import centroids
-from longtail.metrics import evaluate
+from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Ranker
 from longtail.models.fastxml import FastXML
 from longtail.models.pfastrexml import PfastreXML
@@ -152,3 +152,15 @@ def test_copies_share_a_settled_cost(kind: type[FastXML], monkeypatch: pytest.Mo
     monkeypatch.setattr(kind, "_choose_cost", lambda *_: pytest.fail("the cost is settled"))
     assert tuned.tuned(X[:50], Y[:50]).unfitted().fit(X[:50], Y[:50]).cost_ == alone.cost_
     np.testing.assert_array_equal(tuned.fit(X, Y).predict(X).data, alone.predict(X).data)
+
+
+def test_scores_are_relative_to_a_usual_label() -> None:
+    """A label's weight falls as points are added, and with it the scores: calibration learns from fits to fewer."""
+    X, Y, _ = toy()
+    model = PfastreXML(n_trees=4, cost=2.0).fit(X, Y)
+    raw = FastXML._predict(model, X, 5)
+    found = model.predict(X, 5)
+    np.testing.assert_array_equal(found.indices, raw.indices)
+    weights = inverse_propensity(Y)[Y.indices]
+    s = raw.data / (weights.mean() / weights.max()) ** model.alpha
+    np.testing.assert_allclose(found.data, s / (1 + s), rtol=1e-5)
