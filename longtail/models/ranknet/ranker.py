@@ -17,7 +17,7 @@ it learns how far scores of rare labels are to be trusted, which a rare label's 
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -198,10 +198,9 @@ class RankNet(PresetRanker, Wrapper):
 
         settings = self.settings()
         self.points_ = frozen(label_counts(Y).astype(np.float32))
-        counts = np.append(label_counts(Y), 0)  # the last is a label without points, whether there is one or not
-        weights = inverse_propensity(counts=counts, n_points=Y.shape[0], A=self.propensity_a, B=self.propensity_b)
-        self.propensity_, self.largest_ = weights[:-1].astype(np.float32), float(np.float32(weights[-1]))
+        self.propensity_ = inverse_propensity(Y, self.propensity_a, self.propensity_b).astype(np.float32)
         self.typical_ = typical_gain(Y, self.propensity_, N_POSITIONS)
+        self.largest_ = getattr(self, "_settled", None) or self._largest(Y)
         self._make_rules()
         self.text_, self.network_, recipe = None, Reranker.identity(), None
         if self.method == "blocks":
@@ -210,6 +209,27 @@ class RankNet(PresetRanker, Wrapper):
             recipe._steps = self._steps.inside("folds")
             self.network_ = self._learn(recipe, X, Y, Z)
         self._fit_base(X, Y, Z, validation, recipe=recipe)
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy around a tuned base, whose scores are relative to the largest gain of this data."""
+        copy = super().tuned(X, Y, Z)
+        copy._settled = getattr(self, "_settled", None) or self._largest(Y)
+        return copy
+
+    def _largest(self, Y: csr_array) -> list[float]:
+        """Return the inverse propensity of a label without points, per position relative to a point's usual one.
+
+        Scores are relative to it. It grows with the points, and fits to parts of them have labels without points.
+        Copies that are fitted to parts and the final fit therefore share one value: calibration learns from the
+        scores of the copies.
+        """
+        from longtail.metrics import inverse_propensity
+
+        counts = np.append(label_counts(Y), 0)
+        weights = inverse_propensity(counts=counts, n_points=Y.shape[0], A=self.propensity_a, B=self.propensity_b)
+        if self.method != "blocks":
+            return [float(weights[-1])]
+        return (weights[-1] / typical_gain(Y, weights[:-1].astype(np.float32), N_POSITIONS)).tolist()
 
     def _learn(self, recipe: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None) -> Reranker:
         """Train the network on scores of copies of the base for points they did not see."""
@@ -268,7 +288,8 @@ class RankNet(PresetRanker, Wrapper):
         return self.network_.rank(candidates, self.points_, self._rule(), k, self.n_jobs)
 
     def _make_rules(self) -> None:
-        self.rules_ = RankingRules(self.propensity_, self.largest_, self.typical_, self.method == "blocks")
+        largest = np.array(self.largest_, np.float32)
+        self.rules_ = RankingRules(self.propensity_, largest, self.typical_, self.method == "blocks")
 
     def _rule(self) -> RankingRule:
         """Return the rule of ranking for the present value of `tail`."""
@@ -287,7 +308,7 @@ class RankNet(PresetRanker, Wrapper):
         facts = {"typical": self.typical_.tolist(), "trust": trust, "largest": self.largest_}
         return facts, arrays, self._parts()
 
-    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE, "largest": POSITIVE}
+    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE, "largest": ListOf(POSITIVE, 1, 1000)}
 
     @classmethod
     def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:

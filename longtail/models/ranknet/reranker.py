@@ -127,17 +127,16 @@ class RankingRules:
     ----------
     propensity : array, (L,)
         Inverse propensities.
-    largest : float
-        Inverse propensity of a label without points. Scores are relative to it. Relative to the largest of the data,
-        they would be higher for a fit to all points, where each label has some, than for fits to parts of them, which
-        calibration learns from.
+    largest : array, (positions,) or (1,)
+        Largest possible gain per position, relative to `typical`; where nothing is learnt, the largest inverse
+        propensity. Scores are relative to it.
     typical : array, (positions,)
         See :func:`typical_gain`.
     learnt : bool
         Whether probabilities of a network are ranked, or scores of the base.
     """
 
-    def __init__(self, propensity: np.ndarray, largest: float, typical: np.ndarray, learnt: bool) -> None:
+    def __init__(self, propensity: np.ndarray, largest: np.ndarray, typical: np.ndarray, learnt: bool) -> None:
         self.propensity, self.largest, self.typical, self.learnt = propensity, largest, typical, learnt
         self._last: tuple[tuple[float, int], RankingRule] | None = None
 
@@ -158,13 +157,13 @@ class RankingRules:
         return last[1]
 
     def _make(self, tail: float, n_candidates: int) -> RankingRule:
-        gain, share, largest = self.propensity, np.float32(tail), np.float32(self.largest)
+        gain, share = self.propensity, np.float32(tail)
         if self.learnt:
             plain, scale = np.full(len(self.typical), 1 - share), share / self.typical
+            most = plain + share * self.largest
         else:
             gain, plain, scale = gain**share, np.zeros(1, np.float32), np.ones(1, np.float32)
-            largest = largest**share
-        most = plain + scale * largest
+            most = self.largest**share
         return RankingRule(frozen(gain), frozen(plain / most), frozen(scale / most), n_candidates, self.learnt)
 
 

@@ -123,7 +123,7 @@ def test_places_further_down_go_to_rarer_labels() -> None:
     rare, frequent = gain.argmax(), gain.argmin()
     worth = plain[:, None] + scale[:, None] * gain[[rare, frequent]]
     assert (np.diff(worth[:, 0] / worth[:, 1]) > 0).all()
-    np.testing.assert_allclose(plain + scale * model.largest_, 1, rtol=1e-6)
+    np.testing.assert_allclose(plain + scale * model.largest_ * model.typical_, 1, rtol=1e-6)
 
 
 def test_label_text_is_seen_only_where_given_and_wanted() -> None:
@@ -214,6 +214,15 @@ def test_scores_do_not_depend_on_labels_without_points(method: str) -> None:
     model = RankNet(Parabel(n_trees=1, cost=1.0), method=method)
     wide = csr_array((data.Y.data, data.Y.indices, data.Y.indptr), shape=(data.Y.shape[0], data.Y.shape[1] + 1))
     alone, beside = (model.unfitted().fit(data.X, Y) for Y in (data.Y, wide))
-    assert alone.propensity_.max() < alone.largest_ == beside.propensity_.max()
+    assert alone.largest_ == beside.largest_
     for a, b in zip(alone._rule()[1:], beside._rule()[1:], strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_copies_share_the_scale_of_scores() -> None:
+    """More points have a larger largest propensity: scores of a fit to a part would be higher for the same labels."""
+    data = synthetic.make(400, 200, 40)
+    part = data.X[:200], data.Y[:200]
+    model = RankNet(Parabel(n_trees=1, cost=1.0))
+    tuned, alone = model.tuned(data.X, data.Y), model.unfitted().fit(data.X, data.Y)
+    assert tuned.unfitted().fit(*part).largest_ == alone.largest_ != model.unfitted().fit(*part).largest_
