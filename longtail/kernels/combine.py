@@ -55,7 +55,7 @@ class Weights(NamedTuple):
 
     seen: np.ndarray  # (features,) weights for labels with training points
     unseen: np.ndarray  # (features,) weights for labels that have text only
-    share: float  # of the boosted trees in the log odds
+    share: float  # of the boosted trees in the log odds of labels with training points
     trees: ObliviousTrees  # for labels with training points
     unseen_trees: ObliviousTrees  # for labels that have text only
     first: np.ndarray  # (2, knots) calibration of the first label of a point, from log odds to log odds
@@ -232,9 +232,9 @@ def rank(points, pairs, known, weights, first, last, best):
 
     Log odds are a weighted sum of the features, with weights and boosted trees of their own for labels without training
     points. Where there are trees, the RERANKED labels of highest sum (k, if that is more) get `share` of the trees' log
-    odds and the rest of the sum; the labels after them cannot come before. With trees for labels that have training
-    points, only these labels are compared with the point, which takes longer than all other features, and the sums go
-    without it. Calibration comes last and leaves the order as it is.
+    odds and the rest of the sum, and those without training points the trees' alone. The labels after them cannot come
+    before. With trees for labels that have training points, only these labels are compared with the point, which takes
+    longer than all other features, and the sums go without it. Calibration comes last and leaves the order as it is.
     """
     width, n_features, k = pairs.labels.shape[1], weights.seen.shape[0], best.labels.shape[1]
     seen_trees, unseen_trees = weights.trees.features.shape[0] > 0, weights.unseen_trees.features.shape[0] > 0
@@ -273,9 +273,11 @@ def rank(points, pairs, known, weights, first, last, best):
             label = pairs.labels[i, at[b]]
             labels[b] = label
             values[b] = height[b]
-            if unseen_trees and unseen[label]:
-                add_trees(leading, weights.unseen_trees, b, b + 1, by_trees)
-            if unseen_trees if unseen[label] else seen_trees:
+            if unseen[label]:
+                if unseen_trees:
+                    add_trees(leading, weights.unseen_trees, b, b + 1, by_trees)
+                    values[b] = np.float32(by_trees[b])
+            elif seen_trees:
                 values[b] = np.float32((1.0 - weights.share) * height[b] + weights.share * by_trees[b])
         n = top_k_pairs(labels[:n], values[:n], k, at, height)
         best.counts[i] = n

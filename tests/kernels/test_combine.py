@@ -182,7 +182,8 @@ def test_features_and_rank() -> None:
                 value = float(np.dot((unseen_weights if unseen[label] else seen_weights)[:summed], row[:summed]))
                 if grown_unseen if unseen[label] else grown:
                     own_trees = others if unseen[label] else trees
-                    value = 0.2 * value + 0.8 * own_trees.log_odds(rows[i, a : a + 1])[0]
+                    share = 1.0 if unseen[label] else 0.8
+                    value = (1 - share) * value + share * own_trees.log_odds(rows[i, a : a + 1])[0]
                 expected[label] = value
             order = sorted(expected, key=lambda label: -expected[label])[:6]
             assert best.labels[i, : best.counts[i]].tolist() == order
