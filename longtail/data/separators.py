@@ -22,6 +22,7 @@ _EXAMPLES_WIDTH = 150  # characters of examples, the first of which is always sh
 FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
 
 _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
+_NUMBERS = re.compile(r"\d+( +\d+)*", re.ASCII)
 _MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed
 _BRACKETED = re.compile(r"<([^<>\s]+:[^<>\s]*)>")
 
@@ -31,10 +32,10 @@ logger = logging.getLogger("longtail.data")
 def choose_separator(cells: Sequence[object]) -> str | None:
     """Choose the separator of a column; cells that are not strings are ignored.
 
-    Lists written as text and cells of nothing but URIs (separated by spaces) are recognised first. Otherwise the
-    separator is the first of ``|``, ``;`` and ``,``, or of their East Asian forms, that occurs in at least a tenth as
-    many rows as the most frequent of them: ``hat, cap;shoe`` is cut at the semicolon, but a few semicolons among
-    thousands of commas are parts of labels.
+    Lists written as text, and cells of nothing but URIs or whole numbers separated by spaces, are recognised first.
+    Otherwise the separator is the first of ``|``, ``;`` and ``,``, or of their East Asian forms, that occurs in at
+    least a tenth as many rows as the most frequent of them: ``hat, cap;shoe`` is cut at the semicolon, but a few
+    semicolons among thousands of commas are parts of labels.
 
     Returns
     -------
@@ -47,13 +48,15 @@ def choose_separator(cells: Sequence[object]) -> str | None:
     ','
     >>> choose_separator(["<http://a.example/1> <http://a.example/2>"])
     ' '
+    >>> choose_separator(["101 203", "102"])
+    ' '
     """
     strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     if not strings:
         return None
     if all(cell.lstrip().startswith("[") for cell in strings):
         return LISTS
-    if all(holds_uris(cell) for cell in strings):
+    if all(holds_uris(cell) for cell in strings) or all(_NUMBERS.fullmatch(cell.strip()) for cell in strings):
         return " "
     rows = {separator: sum(separator in cell for cell in strings) for separator in SEPARATORS}
     enough = max(1, ENOUGH * max(rows.values()))
@@ -69,15 +72,17 @@ def cut_cell(cell: str, separator: str | None) -> list[str]:
 
 @dataclass
 class LabelCounts:
-    """What is shown about the labels of one table: rows that have labels, their labels, and three examples."""
+    """What is shown about the labels of one table: rows with and without labels, their labels, and three examples."""
 
     n_rows: int = 0
+    n_empty: int = 0
     n_labels: int = 0
     examples: list[list[str]] = field(default_factory=list)
 
     def add(self, names: list[str]) -> None:
         """Count one row; rows with several labels are preferred as examples."""
         if not names:
+            self.n_empty += 1
             return
         self.n_rows += 1
         self.n_labels += len(names)
@@ -106,9 +111,10 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
     if not counts.n_rows:
         return
     mean = counts.n_labels / counts.n_rows
-    how = {None: "not cut, since no separator occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
+    how = {None: "not cut, since none of | ; , occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
+    empty = f" ({counts.n_empty:,} rows have none)" if counts.n_empty else ""
     examples = ", ".join(_short_examples(counts.examples))
-    details = f"{source}: labels are {how}; {mean:.2f} labels per row, for example {examples}"
+    details = f"{source}: labels are {how}; {mean:.2f} labels per row{empty}, for example {examples}"
     if mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
         remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
         logger.warning("%s. %s.", details, remedy)

@@ -54,6 +54,10 @@ def test_one_tag_with_a_semicolon_among_comma_separated_cells(tmp_path, caplog):
         (["<http://a.example/x,1> <http://a.example/2>", "<urn:isbn:3>"], " "),
         (["http://a.example/x;1 https://a.example/2", "http://a.example/3"], " "),
         (["http://a.example/1"], " "),
+        (["101 203", " 102", ""], " "),
+        (["101 203", "102 b"], None),
+        (["101, 203", "102"], ","),
+        (["2020-01 3"], None),
         (["http://a.example/1, http://a.example/2"], ","),
         (["http://a.example/1|http://a.example/2"], "|"),
         (["http://a.example/1 http://a.example/2", "plain, words"], ","),
@@ -87,6 +91,12 @@ def test_about_one_label_per_row_is_a_warning(tmp_path, caplog):
     assert record.name == "longtail.data"
     assert "1.00 labels per row" in record.getMessage()
     assert "labels_separator" in record.getMessage()
+
+
+def test_rows_without_labels_are_counted(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(write_csv(tmp_path / "d.csv", ["a|b", "", " ", "c|d"]), vectorizer=None)
+    assert "labels are cut at '|'; 2.00 labels per row (2 rows have none), for example" in caplog.text
 
 
 def test_a_separator_that_is_given_settles_it(tmp_path, caplog):
