@@ -324,9 +324,20 @@ def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Ch
                 reader = csv.reader(rows, delimiter=delimiter, strict=True)
             yield from (_headerless_rows if headerless else _csv_rows)(table, reader, choose)
     except UnicodeDecodeError:
-        raise table.error("the file is not UTF-8", remedy="Convert it to UTF-8, for example with iconv") from None
+        remedy = "Convert it to UTF-8, for example with iconv -f windows-1252 -t utf-8"
+        raise table.error("the file is not UTF-8", _line_not_utf8(path), remedy=remedy) from None
     finally:
         csv.field_size_limit(limit)
+
+
+def _line_not_utf8(path: Path) -> int | None:
+    """Return the number of the first line that is not UTF-8, counted from 1."""
+    for number, line in lines(path):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return number
+    return None
 
 
 class _PlainLines:
@@ -417,8 +428,11 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     texts = texts or [plain[name] for name in ("title", "content") if name in plain]
     texts = texts or [plain[name] for name in TEXT_NAMES if name in plain][:1]
     labels = wanted.labels or next((plain[name] for name in LABELS_NAMES if name in plain), None)
-    if wanted.require_labels:
-        texts, labels = _by_position(table, present, texts, labels)
+    columns = [name for name in present if name.strip().lower() not in ID_NAMES]
+    if len(columns) == 1 and not wanted.require_labels:
+        texts = texts or columns
+    elif wanted.require_labels or not texts:
+        texts, labels = _by_position(table, columns, texts, labels)
     listed = ", ".join(map(repr, present))
     missing = [name for name in (*texts, *([labels] if labels else ())) if name not in present]
     if missing:
@@ -436,11 +450,8 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
 
 
-def _by_position(
-    table: _Table, present: list[str], texts: list[str], labels: str | None
-) -> tuple[list[str], str | None]:
+def _by_position(table: _Table, pair: list[str], texts: list[str], labels: str | None) -> tuple[list[str], str | None]:
     """Complete the choice in a table of two columns beside identifiers: first the text, then the labels."""
-    pair = [name for name in present if name.strip().lower() not in ID_NAMES]
     fits = len(pair) == 2 and texts in ([], pair[:1]) and labels in (None, pair[1])
     if not fits or (texts and labels):
         return texts, labels

@@ -261,7 +261,7 @@ def test_npz(tmp_path):
         ("text,text\na,x\n", "d.csv:1", "columns named twice: text"),
         ("labels,words\na,x\n", "d.csv:1", "no column has a usual name of the text column.*text=.*'labels', 'words'"),
         ("url,text\na,x\n", "d.csv:1", "no column has a usual name of the labels column.*labels=.*'url', 'text'"),
-        (b"text,labels\na,x\n\xff,y\n", "d.csv", "not UTF-8"),
+        (b"text,labels\na,x\n\xff,y\n", "d.csv:3", "the file is not UTF-8.*iconv -f"),
         ("text,labels\na,x\n".encode("utf-16-le"), "d.csv", "holds NUL bytes, as UTF-16 does"),
         ("text\tlabels\na\tx\n".encode("utf-16-be"), "d.csv", "holds NUL bytes, as UTF-16 does"),
         ("text,labels\na,\"['x'\"\n", "d.csv:2", "cannot read the list of labels"),

@@ -189,6 +189,18 @@ def test_two_columns_are_text_and_labels_whatever_their_names(tmp_path, caplog, 
     assert "--labels-column" in caplog.text
 
 
+@pytest.mark.parametrize(("name", "content"), TWO_COLUMNS.items())
+def test_data_that_may_lack_labels_has_its_text_in_the_same_column(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert read(tmp_path / name, vectorizer=None, require_labels=False).texts == read(tmp_path / name).texts
+
+
+def test_a_single_column_is_the_text_where_labels_may_be_missing(tmp_path):
+    (tmp_path / "x.csv").write_text("id,Titel\n7,rote Äpfel\n")
+    data = read(tmp_path / "x.csv", vectorizer=None, require_labels=False)
+    assert (data.texts, data.ids, data.n_labels) == (["rote Äpfel"], ["7"], 0)
+
+
 def test_two_columns_in_the_other_order_are_not_guessed(tmp_path):
     (tmp_path / "x.csv").write_text("author,title\nEmma,On mosses\n")
     with pytest.raises(DataError, match="no column has a usual name of the labels column"):
