@@ -187,3 +187,11 @@ def test_an_explanation_is_printed_in_a_few_lines(dismec: Tagger) -> None:
     assert [line.split()[0] for line in lines[1:]] == [one.label.split()[0] for one in found]
     strongest = found[0].words[0]
     assert f"{found[0].score:.3f}  {strongest.word} {strongest.effect:+.3f}" in lines[1]
+
+
+def test_texts_without_spaces_are_explained_by_characters_and_n_grams() -> None:
+    texts = ["北京的天气很好", "上海的美食", "北京烤鸭是美食", "今天下雨，天气冷"] * 3
+    tagger = Tagger("dismec").fit(texts, [["天气", "北京"], ["美食", "上海"], ["美食", "北京"], ["天气"]] * 3)
+    weather = tagger.explain("北京天气", ["天气"])[0]
+    assert {"天", "气", "天气"} <= {word.word for word in weather.raised}
+    assert set(weather.label_words) == {"天", "气"}  # and not the whole text

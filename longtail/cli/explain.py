@@ -46,7 +46,9 @@ def _print_explanation(explanation: Explanation) -> None:
             "No word of the text is known to the model: its suggestions do not depend on the text.", style="yellow"
         )
     unit = (
-        "log odds, which sum to the score" if explanation.method == "exact" else "change of the score without the word"
+        "log odds, which sum to those of the score"
+        if explanation.method == "exact"
+        else "change of the score without the word"
     )
     print_result(f"Effect of words: {unit}", style="dim")
     for one in explanation:
@@ -69,7 +71,7 @@ def _facts_table(one: LabelExplanation) -> Table:
         if shown:
             table.add_row(Text(f"  {name}", "dim"), Text(shown))
     if one.bias is not None:
-        table.add_row(Text("  without words", "dim"), Text(f"{one.bias:+.3f}"))
+        table.add_row(Text("  bias", "dim"), Text(f"{one.bias:+.3f}"))
     if one.label_words:
         table.add_row(Text("  in the label's text", "dim"), Text(", ".join(one.label_words[:_WORDS_SHOWN])))
     for at, point in enumerate(one.neighbours):

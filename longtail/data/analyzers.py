@@ -22,7 +22,7 @@ from longtail.errors import DataError, ModelError, SettingsError
 _WORD_PATTERN = re.compile(r"\w+")
 _LETTER = re.compile(r"[^\W\d_]")
 # Scripts that are written without spaces between words: Thai, Lao, Burmese, Khmer, kana, Chinese characters.
-_UNSPACED = re.compile(
+UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
 _SAMPLED_TEXTS = 1000  # texts that decide
@@ -49,7 +49,7 @@ def has_unspaced_texts(texts: list[str]) -> bool:
     sample = " ".join(text[:1000] for text in texts[:: max(1, len(texts) // _SAMPLED_TEXTS)])
     if sample.isascii():
         return False
-    return 2 * len(_UNSPACED.findall(sample)) > len(_LETTER.findall(sample))
+    return 2 * len(UNSPACED.findall(sample)) > len(_LETTER.findall(sample))
 
 
 def import_name(function: Any, kind: str = "analyzer") -> str:

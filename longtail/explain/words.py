@@ -14,18 +14,26 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.data.analyzers import UNSPACED
 from longtail.errors import ModelError
 from longtail.explain.explanation import ExplainedWord
 from longtail.models.contributions import Contributions
 from longtail.sparse import entry_rows
 
 Spans = dict[str, list[tuple[int, int]]]
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
+# A character of a script without spaces between words is a word: a run of them would be a whole sentence.
+_WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:['’]\w+)*")
 _LEAST_EFFECT = 5e-7  # smaller effects are rounding errors of single precision
 
 
 def word_spans(text: str) -> Spans:
-    """Return the positions of each different word, in characters."""
+    """Return the positions of each different word, in characters.
+
+    Examples
+    --------
+    >>> word_spans("Ein Hund in 北京")
+    {'ein': [(0, 3)], 'hund': [(4, 8)], 'in': [(9, 11)], '北': [(12, 13)], '京': [(13, 14)]}
+    """
     spans: Spans = {}
     for match in _WORD.finditer(text):
         spans.setdefault(match.group().casefold(), []).append(match.span())
