@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 import time
 
@@ -94,3 +95,26 @@ def test_another_process_reports_through_this_one() -> None:
 
 def test_durations() -> None:
     assert [clock(seconds) for seconds in (0, 59.6, 61, 3600, 7325)] == ["0:00", "1:00", "1:01", "1:00:00", "2:02:05"]
+
+
+def test_lines_show_a_stage_once_and_again_inside_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "print_remark", lines.append)
+    with doing("training"):
+        for _ in range(2):
+            with progress.stage("choosing the cost"), progress.stage("training nodes") as done:
+                done(0.5)
+        for name in ("grouping labels", "training nodes", "training nodes"):
+            with progress.stage(name):
+                pass
+    shown = ["training …", "  choosing the cost", "    training nodes", "  grouping labels", "  training nodes"]
+    assert lines == shown
+
+
+def test_a_remark_that_several_processes_log_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[str] = []
+    monkeypatch.setattr(console, "print_remark", lambda message, style: lines.append(message))
+    with console.logged_remarks():
+        for _ in range(3):
+            logging.getLogger("longtail.kernels").info("Compiling kernels")
+    assert lines == ["Compiling kernels"]

@@ -84,11 +84,18 @@ def _with_options(message: str) -> str:
 
 
 class _Remarks(logging.Handler):
-    """Print what the library logs as remarks."""
+    """Print what the library logs as remarks, each of them once: processes of one verb may log the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.printed: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
         warns = record.levelno >= logging.WARNING
         message = _with_options(record.getMessage())
+        if message in self.printed:
+            return
+        self.printed.add(message)
         print_remark(f"warning: {message}" if warns else message, style="yellow" if warns else "dim")
 
 

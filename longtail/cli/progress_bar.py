@@ -29,13 +29,20 @@ def doing(message: str) -> Iterator[None]:
 
 
 def _line_listener() -> progress.Listener:
-    """Return a listener that prints each stage once."""
-    seen: set[str] = set()
+    """Return a listener that prints each stage once, and once more where it is part of another stage."""
+    seen: set[tuple[str, ...]] = set()
+    under_way: list[str] = []
 
     def show(stage: str, share: float) -> None:
-        if stage not in seen:
-            seen.add(stage)
-            console.print_remark(f"  {stage}")
+        if share <= 0 or stage not in under_way:
+            under_way.append(stage)
+        else:
+            del under_way[len(under_way) - under_way[::-1].index(stage) :]
+        if tuple(under_way) not in seen:
+            seen.add(tuple(under_way))
+            console.print_remark("  " * len(under_way) + stage)
+        if share >= 1:
+            under_way.pop()
 
     return show
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,7 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
             "Compiled kernels cannot be kept: no folder for them can be written. Set LONGTAIL_CACHE to one that can."
         )
     done, left_out = [], []
+    logging.getLogger("longtail").setLevel(logging.WARNING)  # remarks on made-up data say nothing to the user
     with doing(f"compiling kernels of {len(wanted)} models, once per machine"):
         for i, name in enumerate(wanted):
             with progress.stage(f"{name} ({i + 1} of {len(wanted)})"):
