@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import print_json, print_remark, print_result
+from longtail.cli.console import as_word, print_json, print_remark, print_result
 from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError
@@ -51,11 +51,15 @@ def learn_corrections(
         raise ModelError(f"{folder}: the model was trained on features, not on text, so it cannot learn from texts.")
     log = FeedbackLog(feedback or default_feedback_path(folder))
     facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
+    names: set[str] = set()
     if data is not None:
         for part in _corrections(data, options.for_model(tagger, data)):
+            names.update(name for correction in part for name in correction["labels"])
             (receipt,) = log.append(folder.absolute().name, "file", [part])
             facts["stored"] += receipt.accepted
             facts["duplicates"] += receipt.duplicates
+        known = tagger.label_numbers()
+        facts["unknown_labels"] = sorted(name for name in names if name not in known)
     if can_learn(tagger):
         with doing(f"learning from {log.path.name}"):
             learnt = learn_from_log(folder, log)
@@ -68,11 +72,12 @@ def learn_corrections(
         print_result(f"Stored {facts['stored']:,} corrections in {log.path}{again}")
     if "learnt" in facts:
         print_result(f"Trained {folder} on {facts['learnt']:,} corrections")
-        if facts["unknown_labels"]:
-            shown = ", ".join(facts["unknown_labels"][:5])
-            print_remark(f"{len(facts['unknown_labels']):,} labels are not in the model and wait in the log: {shown}")
     else:
-        print_remark(f"{tagger.ranker_.kind} cannot be trained further; the log is for the next training")
+        use = f"To use its corrections, train again with --feedback {as_word(log.path)}"
+        print_remark(f"{tagger.ranker_.kind} cannot learn without a new training. {use}.")
+    if unknown := facts.get("unknown_labels"):
+        shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
+        print_remark(f"Labels that are not in the model and wait in the log: {len(unknown):,} ({shown})")
 
 
 def _corrections(name: str, options: DataOptions) -> Any:

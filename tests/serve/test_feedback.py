@@ -211,14 +211,18 @@ def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
     shutil.copytree(folders["tree"], tree)
     rows = [f"a ripe fig {i},all about fig|all about red" for i in range(6)]
     table.write_text("\n".join(["text,labels", *rows]) + "\n")
-    for model, facts in ((served, {"learnt": 6, "unknown_labels": []}), (tree, {})):
-        for stored, learnt in ((6, facts), (0, facts | ({"learnt": 0} if facts else {}))):
+    for model, facts in ((served, {"learnt": 6, "unknown_labels": []}), (tree, {"unknown_labels": []})):
+        for stored, learnt in ((6, facts), (0, facts | ({"learnt": 0} if "learnt" in facts else {}))):
             result = CliRunner().invoke(app, ["learn", str(model), str(table), "--json"])
             assert result.exit_code == 0, result.output
             expected = {"model": str(model), "feedback": str(default_feedback_path(model)), **learnt}
             assert json.loads(result.stdout) == expected | {"stored": stored, "duplicates": 6 - stored}
     shown = CliRunner().invoke(app, ["learn", str(tree), str(table)])
     assert "6 were there already" in " ".join(shown.stdout.split())
+    assert f"train again with --feedback {default_feedback_path(tree)}" in " ".join(shown.stderr.split())
+    table.write_text("text,labels\na ripe kiwi,all about kiwi\n")
+    shown = CliRunner().invoke(app, ["learn", str(tree), str(table)])
+    assert "not in the model and wait in the log: 1 (all about kiwi)" in shown.stderr
     assert longtail.load(served).n_points_ == 78
     assert next(FeedbackLog(default_feedback_path(tree)).after()).source == "file"
 
