@@ -89,6 +89,7 @@ def optimize_threshold(
     out.print(thresholds_table(facts))
     print_result(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
     if not save and len(best.values) == 1:
-        print_result(f"Try: longtail predict {folder} --threshold {best} -k {best.limit}, or keep it with --save")
+        decisions = f"--threshold {best} -k {best.limit}"
+        print_result(f'Try: longtail predict {as_word(folder)} {decisions} --text "…", or keep it with --save')
     if save:
-        print_result(f"{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto")
+        print_result(f'{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto --text "…"')

@@ -99,10 +99,11 @@ def predict_labels(
         file = results.ResultFile(out_file, made_from)
         skip = file.resume() if resume else 0
     blocks = _given(text) if text else read_blocks(str(input), tagger, options, skip)
-    with results.counted(scored(tagger, blocks, wanted)) as (stream, count):
+    in_table = out_file is None and not json
+    with results.counted(scored(tagger, blocks, wanted, in_table)) as (stream, count):
         if out_file is None:
             objects = (row for block in stream for row in rows.objects(*block))
-            results.print_array(objects) if json else _print_suggestions(objects, tagger)
+            _print_suggestions(objects, tagger) if in_table else results.print_array(objects)
             return
         if str(out_file) == "-":
             results.print_lines(stream, rows.json_lines)
@@ -208,8 +209,13 @@ def text_from_shell(text: str) -> str:
 # Labels -------------------------------------------------------------------------------------------------------------
 
 
-def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> Iterator[Scored]:
-    """Predict block by block."""
+def scored(
+    tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds, in_table: bool = False
+) -> Iterator[Scored]:
+    """Predict block by block, and remark in the end how many texts have no known word.
+
+    `in_table` says that a table shows this beside each text: a remark on a single text would repeat it.
+    """
     n_blank = n_texts = 0
     for block in blocks:
         scores = tagger.predict(block.texts if block.texts is not None else block.X, wanted.limit)
@@ -218,7 +224,7 @@ def scored(tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds) -> 
             empty = (scores.indptr[1:] == scores.indptr[:-1]).nonzero()[0]
             n_blank += len(tagger.blank_rows([block.texts[row] for row in empty])) if len(empty) else 0
         yield block, wanted.decide(scores, tagger.label_counts_)
-    if n_blank:
+    if n_blank and not (in_table and n_texts == 1):
         which = "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts have"
         print_remark(f"{which} no word of the model's vocabulary, and no label.")
 
