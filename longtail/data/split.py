@@ -12,6 +12,8 @@ from longtail.kernels.hold_out import mark_spare_rows
 from longtail.params import DROPOUT, seed_of
 from longtail.sparse import label_counts, labelled_rows, select_entries, unit_rows
 
+_USED = 0.5  # share of columns that occur, from which they are taken for a vocabulary learnt from these texts
+
 FEW = 20_000  # points; below this number training twice or trying settings is cheap, and every point counts
 
 
@@ -126,8 +128,8 @@ def as_new_points(X: csr_array, Y: csr_array, Z: csr_array | None, held: np.ndar
     Returns
     -------
     csr_array, (len(held), D)
-        The held-out points; unchanged unless every column is a word of the points or of the label text and all rows
-        have length 1, as texts do.
+        The held-out points; unchanged unless most columns are words of the points or of the label text and all rows
+        have length 1, as texts do. Not every column: points that are themselves a part of all points lack some words.
 
     Examples
     --------
@@ -142,7 +144,7 @@ def as_new_points(X: csr_array, Y: csr_array, Z: csr_array | None, held: np.ndar
         labels = label_counts(Y)
         words = words + label_counts(Z)
         gone &= label_counts(Z[(labels == 0) | (labels > label_counts(Y[held]))]) == 0
-    if not words.all() or not gone.any() or unit_rows(X) is not X:
+    if np.count_nonzero(words) < _USED * len(words) or not gone.any() or unit_rows(X) is not X:
         return points
     return unit_rows(select_entries(points, ~gone[points.indices]))
 

@@ -12,6 +12,8 @@ base that needs no training has twenty: with TextMatch in six trials, 1.8 points
 
 Held-out texts lose the words that no other text has (:func:`longtail.data.split.as_new_points`), as new texts do. With
 TextMatch in six trials of 36,000 training points and 9,000 others (three data sets), 2.0 points became 1.4.
+A base that holds points out itself must do the same within each copy: with RankNet and 6,000 points of tate, whose
+copies did not, the error was 4.1 instead of 1.4.
 """
 
 from __future__ import annotations

@@ -142,7 +142,14 @@ def test_held_out_points_lose_the_words_that_a_vocabulary_of_the_others_lacks() 
     np.testing.assert_allclose(as_new_points(X, never, Z, held).toarray(), [np.array([2, 0, 0, 2, 1]) / 3], rtol=1e-6)
 
 
-@pytest.mark.parametrize("columns", [[1, 1, 1, 0], [2, 1, 1]], ids=["a column that nothing has", "longer rows"])
+def test_a_part_of_the_points_lacks_some_words_of_the_vocabulary() -> None:
+    """Copies of a model that holds points out itself are fitted to parts of all points."""
+    X = csr_array(np.array([[0.6, 0.8, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0]], np.float32))  # nothing has the last word
+    new = as_new_points(X, csr_array(np.ones((3, 1), np.float32)), None, np.array([0])).toarray()
+    np.testing.assert_array_equal(new, [[1, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("columns", [[1, 1, 0, 0, 0], [2, 1, 1]], ids=["columns that nothing has", "longer rows"])
 def test_features_that_are_no_vocabulary_of_the_points_stay(columns: list[int]) -> None:
     X = csr_array(np.diag(np.array(columns, np.float32)))
     held = np.array([0])
