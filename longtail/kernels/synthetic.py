@@ -217,7 +217,10 @@ def words_of_points(
     out_indptr = np.zeros(stop - first + 1, np.int64)
     ids = np.empty(n_wanted[first:stop].sum(), np.int32)
     counts = np.empty(ids.size, np.int32)
-    bag = np.empty(64, np.int32)
+    longest = 0
+    for point in range(first, stop):
+        longest = max(longest, n_wanted[point])
+    bag = np.empty(4 * longest + 64, np.int32)  # at least `bag_size`
     from_labels, from_topic = shares
     for point in range(first, stop):
         state = _stream(seed, point)
@@ -234,7 +237,6 @@ def words_of_points(
                 ids[i] = _topic_word(topics[point], _power_law(u, topic_words, 1.0), by_rank.size)
             else:
                 ids[i] = by_rank[_power_law(u, by_rank.size, 1.0)]
-        end, bag = fold_repeats(ids, counts, begin, begin + n_wanted[point], bag)
-        out_indptr[point - first + 1] = end
+        out_indptr[point - first + 1] = fold_repeats(ids, counts, begin, begin + n_wanted[point], bag)
     size = out_indptr[stop - first]
     return Counted(out_indptr, ids[:size].copy(), counts[:size].copy())

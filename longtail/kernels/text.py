@@ -8,14 +8,16 @@ All kernels are serial and release the GIL: the caller distributes blocks over t
 
 from __future__ import annotations
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, kernel, njit
 from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, TermTable, find_or_append, find_slot, hash_bytes
 
 SPACE = np.uint8(32)
+_SHORT = 4096  # bytes of a text whose room is kept
 _SORTED_BY_INSERTION = 32  # entries of a row that are sorted by insertion
 
 
@@ -51,7 +53,7 @@ class WeightedRows(NamedTuple):
     data: np.ndarray
 
 
-class _Words(NamedTuple):
+class Words(NamedTuple):
     """The words of one text in lower case, joined by spaces in `line`; word i is line[begins[i] : ends[i]]."""
 
     line: np.ndarray
@@ -59,12 +61,64 @@ class _Words(NamedTuple):
     ends: np.ndarray
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """Where the terms of one text are: term i is line[begins[i] : ends[i]] of its words."""
 
     marks: np.ndarray  # where each character of the current word begins
     begins: np.ndarray
     ends: np.ndarray
+
+
+class _Kept(threading.local):
+    """What each thread keeps between calls."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[TermShape, Room] = {}
+
+
+_kept = _Kept()
+
+
+class Room(NamedTuple):
+    """Memory for a block, large enough for any texts of its size: kernels that make no arrays compile sooner.
+
+    Memory that is never written costs nothing.
+    """
+
+    words: Words
+    places: Places
+    indptr: np.ndarray  # the next three become Counted
+    ids: np.ndarray
+    counts: np.ndarray
+    bag: np.ndarray  # see fold_repeats
+
+    @classmethod
+    def for_block(cls, n_bytes: int, n_texts: int, shape: TermShape) -> Room:
+        """Return memory for `n_texts` texts of `n_bytes` together; that for one short text is kept by its thread."""
+        if n_texts != 1 or n_bytes > _SHORT:
+            return cls.empty(n_bytes, n_texts, shape)
+        if shape not in _kept.rooms:
+            _kept.rooms[shape] = cls.empty(_SHORT, n_texts, shape)
+        return _kept.rooms[shape]
+
+    @classmethod
+    def empty(cls, n_bytes: int, n_texts: int, shape: TermShape) -> Room:
+        """Return new memory."""
+        n_words, n_ids = most_words(n_bytes, shape.min_length), most_terms(n_bytes, shape.min_length, shape)
+        line = np.empty(n_bytes * 2 + 1 + PAD, np.uint8)  # lower case may take 3 bytes where upper case takes 2
+        return cls(
+            Words(line, np.empty(n_words, np.uint64), np.empty(n_words, np.uint64)),
+            Places(np.empty(n_bytes + 3, np.uint64), np.empty(n_ids, np.uint64), np.empty(n_ids, np.uint64)),
+            np.empty(n_texts + 1, np.int64),
+            np.empty(n_ids, np.int32),
+            np.empty(n_ids, np.int32),
+            np.empty(bag_size(n_ids), np.int32),
+        )
+
+    def counted(self) -> Counted:
+        """Return what has been counted, without the room around it."""
+        n = int(self.indptr[-1])
+        return Counted(self.indptr.copy(), self.ids[:n].copy(), self.counts[:n].copy())
 
 
 @njit(cache=True, nogil=True, borrows=True)
@@ -94,7 +148,7 @@ def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, words: _Words) -> tuple[int, int]:
+def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, words: Words) -> tuple[int, int]:
     """Write the words of the text at ``block[start]`` to ``words``.
 
     Returns the number of words and the position after the zero byte that ends the text.
@@ -139,7 +193,7 @@ def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, wo
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def _cut_terms(words: _Words, n_words: int, shape: TermShape, places: _Places) -> int:
+def _cut_terms(words: Words, n_words: int, shape: TermShape, places: Places) -> int:
     """Write the places of all terms of a text, n-grams of words or of characters, to ``places``; return their number.
 
     Of characters, a word counts with a space on either side; a word shorter than n is one term. A space alone is not a
@@ -176,19 +230,24 @@ def _cut_terms(words: _Words, n_words: int, shape: TermShape, places: _Places) -
     return n_terms
 
 
-@njit(cache=True, nogil=True)
-def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> tuple:
-    """Merge repeated ids of ``ids[first:end]`` in place and count them; return the new end and ``bag``, perhaps grown.
+def bag_size(n_ids: int) -> int:
+    """Return the size of the table that :func:`fold_repeats` needs for rows of at most `n_ids` ids."""
+    return 1 << max(6, (2 * n_ids - 1).bit_length())
 
-    ``bag`` maps an id to 1 + its position in the row. A table per text stays in the cache, unlike one per vocabulary.
+
+@inner(borrows=True)
+def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> int:
+    """Merge repeated ids of ``ids[first:end]`` in place and count them; return the new end.
+
+    ``bag``, of at least :func:`bag_size`, maps an id to 1 + its position in the row. A table per text stays in the
+    cache, unlike one per vocabulary.
     """
     bits = 6
     while (1 << bits) < 2 * (end - first):
         bits += 1
     room = 1 << bits
-    if bag.size < room:
-        bag = np.empty(room, np.int32)
-    bag[:room] = 0
+    for i in range(np.uint64(room)):
+        bag[i] = 0
     shift = np.uint64(64 - bits)
     last = first
     for hit in range(first, end):
@@ -203,7 +262,7 @@ def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag:
             bag[at] = last - first
         else:
             counts[first + bag[at] - 1] += 1
-    return last, bag
+    return last
 
 
 def most_words(n_bytes: int, min_length: int) -> int:
@@ -211,34 +270,13 @@ def most_words(n_bytes: int, min_length: int) -> int:
     return n_bytes // (min_length + 1) + 1
 
 
-_most_words = njit(cache=True, nogil=True)(most_words)
-
-
 def most_terms(n_bytes: int, min_length: int, shape: TermShape) -> int:
     """Return an upper bound of the terms in ``n_bytes``."""
-    n_words = _most_words(n_bytes, min_length)
+    n_words = most_words(n_bytes, min_length)
     sizes = shape.most - shape.fewest + 1
     return (n_bytes + 2 * n_words) * sizes if shape.characters else n_words * sizes
 
 
-_most_terms = njit(cache=True, nogil=True)(most_terms)
-
-
-@njit(cache=True, nogil=True)
-def _room_for(n_bytes: int, shape: TermShape) -> tuple:
-    """Return arrays for the words and the terms of a block, large enough for any text of ``n_bytes``.
-
-    Memory that is never written costs nothing.
-    """
-    n_words = _most_words(n_bytes, shape.min_length)
-    line = np.empty(n_bytes * 2 + 1 + PAD, np.uint8)  # lower case may take 3 bytes where upper case takes 2
-    words = _Words(line, np.empty(n_words, np.uint64), np.empty(n_words, np.uint64))
-    n_ids = _most_terms(n_bytes, shape.min_length, shape)
-    places = _Places(np.empty(n_bytes + 3, np.uint64), np.empty(n_ids, np.uint64), np.empty(n_ids, np.uint64))
-    return words, places, np.empty(n_ids, np.int32), np.empty(n_ids, np.int32)
-
-
-@njit(cache=True, nogil=True)
 def match_block(
     block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, n_bins: int, terms: TermTable
 ) -> Counted:
@@ -246,11 +284,18 @@ def match_block(
 
     With ``n_bins`` > 0 every term is known: its id is its hash modulo ``n_bins``, and the table is not used.
     """
-    words, places, ids, counts = _room_for(block.size, shape)
-    indptr = np.zeros(n_texts + 1, np.int64)
-    bag = np.empty(64, np.int32)
+    room = Room.for_block(block.size, n_texts, shape)
+    match_texts(block, fold, shape, n_bins, terms, room)
+    return room.counted()
+
+
+@kernel(borrows=True)
+def match_texts(block: np.ndarray, fold: Folding, shape: TermShape, n_bins: int, terms: TermTable, room: Room) -> None:
+    """Count the known terms of every text of a block, as :func:`match_block` does, into ``room``."""
+    words, places, indptr, ids, counts, bag = room
     at = np.int64(0)
-    for text in range(n_texts):
+    indptr[0] = 0
+    for text in range(len(indptr) - 1):
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
@@ -265,12 +310,9 @@ def match_block(
                 if slot != ZERO:
                     ids[end] = np.int32(np.int64(slot & LOW) - 1)
                     end += 1
-        indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
-    nnz = indptr[n_texts]
-    return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy())
+        indptr[text + 1] = fold_repeats(ids, counts, first, end, bag)
 
 
-@njit(cache=True, nogil=True)
 def learn_block(
     block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, terms: TermTable, n_terms: int
 ) -> tuple[Counted, int]:
@@ -279,20 +321,26 @@ def learn_block(
     The caller has reserved the memory: ``most_words`` times the number of n-gram sizes further terms, and their bytes.
     Returns the counts and the number of terms that the table then holds.
     """
-    words, places, ids, counts = _room_for(block.size, shape)
-    indptr = np.zeros(n_texts + 1, np.int64)
-    bag = np.empty(64, np.int32)
+    room = Room.for_block(block.size, n_texts, shape)
+    n_terms = learn_texts(block, fold, shape, terms, n_terms, room)
+    return room.counted(), n_terms
+
+
+@kernel(borrows=True)
+def learn_texts(block: np.ndarray, fold: Folding, shape: TermShape, terms: TermTable, n_terms: int, room: Room) -> int:
+    """Count the terms of every text of a block, as :func:`learn_block` does, into ``room``."""
+    words, places, indptr, ids, counts, bag = room
     at = np.int64(0)
-    for text in range(n_texts):
+    indptr[0] = 0
+    for text in range(len(indptr) - 1):
         n_words, at = _cut_words(block, at, fold, shape.min_length, words)
         first = indptr[text]
         end = first
         for i in range(_cut_terms(words, n_words, shape, places)):
             ids[end], n_terms = find_or_append(terms, n_terms, words.line, places.begins[i], places.ends[i])
             end += 1
-        indptr[text + 1], bag = fold_repeats(ids, counts, first, end, bag)
-    nnz = indptr[n_texts]
-    return Counted(indptr, ids[:nnz].copy(), counts[:nnz].copy()), n_terms
+        indptr[text + 1] = fold_repeats(ids, counts, first, end, bag)
+    return n_terms
 
 
 @njit(cache=True, nogil=True, borrows=True)
@@ -361,7 +409,6 @@ def _sort_by_column(keys: np.ndarray, counts: np.ndarray, n: np.int64) -> np.int
     return at
 
 
-@njit(cache=True, nogil=True)
 def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear: bool, out: WeightedRows) -> None:
     """Write the TF-IDF rows of a block: columns ascending, each row of unit length.
 
@@ -378,11 +425,22 @@ def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear:
     out : WeightedRows
         Filled.
     """
+    longest = len(block.ids) if len(block.indptr) == 2 else int(np.diff(block.indptr).max(initial=0))
+    fill_rows(block, columns, idf, sublinear, np.empty((2, longest), np.int64), np.empty(256, np.int64), out)
+
+
+@kernel(borrows=True)
+def fill_rows(
+    block: Counted,
+    columns: np.ndarray,
+    idf: np.ndarray,
+    sublinear: bool,
+    keys: np.ndarray,
+    digits: np.ndarray,
+    out: WeightedRows,
+) -> None:
+    """Write the rows of :func:`weight_rows`; `keys` (2, entries of the longest row) and `digits` (256,) are scratch."""
     indptr, ids, counts = block
-    longest = 0
-    for row in range(indptr.size - 1):
-        longest = max(longest, indptr[row + 1] - indptr[row])
-    keys, digits = np.empty((2, longest), np.int64), np.empty(256, np.int64)
     for row in range(indptr.size - 1):
         n = np.int64(0)
         for i in range(indptr[row], indptr[row + 1]):
