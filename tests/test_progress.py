@@ -103,6 +103,7 @@ def test_lines_show_a_stage_once_and_again_inside_another(monkeypatch: pytest.Mo
     with doing("training"):
         for _ in range(2):
             with progress.stage("choosing the cost"), progress.stage("training nodes") as done:
+                done(0.0)
                 done(0.5)
         for name in ("grouping labels", "training nodes", "training nodes"):
             with progress.stage(name):

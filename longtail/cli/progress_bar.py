@@ -34,7 +34,7 @@ def _line_listener() -> progress.Listener:
     under_way: list[str] = []
 
     def show(stage: str, share: float) -> None:
-        if share <= 0 or stage not in under_way:
+        if stage not in under_way or (share <= 0 and under_way[-1] != stage):
             under_way.append(stage)
         else:
             del under_way[len(under_way) - under_way[::-1].index(stage) :]
@@ -69,7 +69,7 @@ class _Bars:
     def update(self, stage: str, share: float) -> None:
         """Show how much of a stage is done; the stages inside it have ended."""
         names = [name for name, _ in self.open]
-        if share <= 0 or stage not in names:
+        if stage not in names or (share <= 0 and names[-1] != stage):  # 0 again: the stage has begun, no more
             task = self.shown.add_task("  " * (len(self.open) + 1) + stage, total=None)
             self.open.append((stage, task))
         else:
