@@ -111,7 +111,7 @@ def train_model(
     options: VectorDataOptions,
     propensities: PropensityOptions,
 ) -> None:
-    """Train a model on DATA and save it. If DATA has a test part, it is not used.
+    """Train a model on DATA and save it. Of a test part, only the names of its labels are used.
 
     If training is interrupted, the same command goes on after the last finished step.
     """
