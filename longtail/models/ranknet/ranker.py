@@ -6,7 +6,7 @@ instance multiplies a score by the label's inverse propensity.
 
 Choices made here. The network reads and writes the base's best m labels only, so that its cost does not depend on the
 number of labels. It learns from scores that copies of the base gave to points they had not seen. Its default loss is
-logistic, so that it returns the probability p that a label is right. Then the ranking with the highest expected
+logistic, so that it returns the probability p that a label is correct. Then the ranking with the highest expected
 (1 - tail) P@k + tail PSP@k is known: the labels with the highest p (1 - tail + tail w / ŵ_k), where w is the inverse
 propensity and ŵ_k the mean of a point's k rarest labels, which is lower the more positions there are. So position k
 goes to the best label left by that measure, and `tail` moves along the curve without another fit. A part with the same
@@ -65,31 +65,33 @@ class RankNet(PresetRanker, Wrapper):
     Parameters
     ----------
     base : Ranker
-        The ranker whose labels are re-ranked. Copies of it are fitted: `n_folds` and one more.
+        The ranker whose labels are re-ranked. `n_folds` + 1 copies of it are fitted.
     preset : {"fast", "paper"}
-        "fast" is our recipe; "paper" the published one: residual blocks with the population-aware loss.
+        Values of the parameters that are None: our recipe, or the published one (residual blocks with the
+        population-aware loss).
     method : {"blocks", "inverse_propensity"}
         The learnt network, or the base's score times the inverse propensity to the power of `tail`.
     tail : float, optional
-        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1: 0.5, or 0 with
-        the loss "population", which itself ranks rare labels first. It may be changed after fitting.
+        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1. By default 0.5,
+        or 0 with the loss "population", which itself ranks rare labels first. It may be changed after fitting.
     n_candidates : int, optional
-        m, how many of the base's labels are re-ranked; those beyond follow in the base's order: 50.
+        Number m of the base's labels that are re-ranked, by default 50. Labels beyond follow in the base's order.
     n_blocks : int, optional
-        Residual blocks, which learn what labels reveal of each other; with 0 only the part shared by all labels is
-        learnt: 1.
+        Number of residual blocks, which learn what labels reveal of each other; by default 1. With 0, only the part
+        shared by all labels is learnt.
     text : bool, optional
-        Let the network see how similar the point is to the label's text, where `fit` is given label features: True;
-        paper False.
+        Whether the similarity of the point and the label's text is an input of the network, where `fit` is given label
+        features. By default True; in the paper False.
     epochs : int, optional
-        Passes over the training points: 5.
+        Number of passes over the training points, by default 5.
     n_folds : int
-        Copies of the base that are fitted to have scores of points they did not see. More are slower, and nearer to the
-        base itself.
+        Number of copies of the base that are fitted to score points they did not see. More are slower, and their scores
+        are nearer to those of the base itself.
     propensity_a, propensity_b : float
-        A and B of the propensity model: 0.55 and 1.5, but for Wikipedia (0.5, 0.4) and Amazon (0.6, 2.6).
+        A and B of the propensity model. Use 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon, and the defaults
+        elsewhere.
     advanced : dict, optional
-        Further parameters by name, with the values of "fast" and "paper" where these differ:
+        Further parameters by name. After each stands its value, with that of the paper where it differs:
 
         ``bottleneck``
             V, the width of a block's hidden layer; None gives one weight per pair of co-occurring labels (small label
@@ -97,8 +99,8 @@ class RankNet(PresetRanker, Wrapper):
         ``hidden``
             Units of the part that all labels share: 16; paper 0.
         ``loss``
-            "logistic", whose scores are probabilities; or "population", the paper's, which ranks the rarer of two right
-            labels first.
+            "logistic", whose scores are probabilities; or "population", the paper's, which ranks the rarer of two
+            correct labels first.
         ``population``
             Exponent of the inverse propensity that weights a label in the logistic loss: 0.5.
         ``weight``, ``margin``
