@@ -120,7 +120,7 @@ class Encoder:
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return what a model folder keeps, as JSON values."""
+        """Return what a model folder keeps of the encoder, as JSON values."""
         return {"kind": self.kind, "name": self.name, "checksum": self.checksum(), "size": self.size}
 
 

@@ -99,7 +99,7 @@ def explain_text(
 
 
 def _terms_and_vector(tagger: Tagger, point: csr_array) -> tuple[csr_array, np.ndarray | None]:
-    """Return the terms of a point, and the vector of its text if the model uses one."""
+    """Divide the features of a point into its terms and, if the model uses one, the vector of its text."""
     n_terms = tagger.vectorizer_.n_features_ if tagger.vectorizer_ is not None else point.shape[1]
     if point.shape[1] == n_terms:
         return point, None
