@@ -23,8 +23,8 @@ from benchmarks import results
 
 MODELS = {
     "bonsai": "bonsai(n_trees=24)",
-    "decaf": "decaf(dim=32, epochs=12)",
-    "blend": "blend([bonsai, knn, textmatch, decaf(dim=32, epochs=6)])",
+    "decaf": "decaf(n_networks=1, dim=32, epochs=12)",
+    "blend": "blend([bonsai, knn, textmatch, decaf(n_networks=1, dim=32, epochs=6)])",
 }
 
 

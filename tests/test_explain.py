@@ -105,7 +105,7 @@ def test_contributions_with_a_network_and_boosted_trees() -> None:
     words = [f"w{i}" for i in range(40)]
     texts = [" ".join(rng.choice(words, 6)) for _ in range(1500)]
     labels = [sorted(set(text.split()) & set(words[:25])) or [words[0]] for text in texts]
-    network = DECAF(dim=16, epochs=2, batch_size=64)
+    network = DECAF(n_networks=1, dim=16, epochs=2, batch_size=64)
     tagger = Tagger(Blend([Bonsai(n_trees=1), network], validation_fraction=0.4)).fit(texts, labels)
     assert tagger.ranker_.predictor_.combiner.n_trees
     for one in tagger.explain("w1 w2 w3 w30", k=8):

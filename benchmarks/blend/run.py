@@ -46,7 +46,7 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
         "knn": "knn",
         **(_FURTHER if not text and shape[0] in _SOME_POINTS and shape[1] <= _FEW_FEATURES else {}),
         **({"textmatch": "textmatch"} if text else {}),
-        "network": "decaf(n_candidates=1024)" if text else "glas",
+        "network": "decaf(n_networks=1, n_candidates=1024)" if text else "glas",
     }
     named = {"blend": Variant("blend")}
     for left_out in members:
@@ -54,7 +54,7 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
         named[f"without {left_out}"] = Variant(f"blend([{', '.join(rest)}])")
     if text:
         named["no-text"] = Variant("blend", text=False)
-        small = [*list(members.values())[:-1], "decaf(n_candidates=1024, dtype='int8')"]
+        small = [*list(members.values())[:-1], "decaf(n_networks=1, n_candidates=1024, dtype='int8')"]
         named["int8"] = Variant(f"blend([{', '.join(small)}])")
     return named
 

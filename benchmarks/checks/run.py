@@ -32,7 +32,7 @@ from longtail.registry import load_tagger
 from longtail.sparse import Arrays
 from longtail.store.invariants import Checksum, Rules
 
-MODELS = ("bonsai", "knn", "fastxml(n_trees=5)", "blend([decaf(epochs=1), bonsai, knn, textmatch])")
+MODELS = ("bonsai", "knn", "fastxml(n_trees=5)", "blend([decaf(n_networks=1, epochs=1), bonsai, knn, textmatch])")
 
 
 def compare_checksums(rules: Rules, arrays: Arrays, sizes: Any, where: Any, checksums: dict[str, Checksum]) -> None:

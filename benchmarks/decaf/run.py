@@ -35,7 +35,7 @@ from longtail.kernels.encode import SparseRows
 from longtail.models.decaf import DECAF
 from longtail.models.decaf.trained import DecafScorer, DocumentEncoder, TrainedNetwork
 
-_MODULES: dict[str, Any] = {"shortlist": "clusters", "dim": 128, "n_candidates": 1024, "epochs": 5}
+_MODULES: dict[str, Any] = {"n_networks": 1, "shortlist": "clusters", "dim": 128, "n_candidates": 1024, "epochs": 5}
 
 
 def _modules(advanced: dict[str, Any] | None = None, **settings: Any) -> Variant:
@@ -48,7 +48,7 @@ def _modules(advanced: dict[str, Any] | None = None, **settings: Any) -> Variant
 VARIANTS = {
     "default": Variant("decaf"),
     "no-text": Variant("decaf", text=False),
-    "three-networks": Variant("decaf(n_networks=3)"),
+    "one-network": Variant("decaf(n_networks=1)"),
     "int8": Variant("decaf(dtype='int8')"),
     "paper": Variant("decaf(preset='paper')"),
     "paper-one-network": Variant("decaf(preset='paper', n_networks=1)"),
@@ -64,7 +64,7 @@ VARIANTS = {
 }
 PARTS = ("accuracy", "zero-shot", "scaling", "latency")
 SIZES, N_POINTS = (16_000, 64_000, 256_000, 1_000_000), 20_000  # of the growth with labels
-_GROWING = "decaf(epochs=2, validation_fraction=0.0)"
+_GROWING = "decaf(n_networks=1, epochs=2, validation_fraction=0.0)"
 _TRAINING = "training the network"  # the stage that DECAF reports while it trains one network
 Keep = Callable[[str, dict[str, Any], str], None]
 

@@ -42,7 +42,11 @@ DECAF = {
     "full correction": "decaf(advanced={'correction': 1.0})",
     "input dropout": "decaf(advanced={'input_dropout': 0.2})",
     "no label text": "decaf(classifier='refinement')",
+    "one network": "decaf(n_networks=1)",
     "two networks": "decaf(n_networks=2)",
+    "three networks of 128": "decaf(dim=128)",
+    "not adjusted": "decaf(advanced={'adjust': False})",
+    "adam, one network": "decaf(n_networks=1, learning_rate=0.006, epochs=4, advanced={'optimizer': 'adam'})",
 }
 GLAS = {
     "glas": "glas",

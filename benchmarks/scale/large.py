@@ -44,9 +44,9 @@ RUNS = {
     "bonsai-100K": Run("bonsai(n_trees=1)", (100_000, 100_000, 100_000)),
     "bonsai-300K": Run("bonsai(n_trees=1)", (300_000, 100_000, 300_000)),
     "bonsai-1M": Run("bonsai(n_trees=1)", (1_000_000, 100_000, 1_000_000)),
-    "decaf-100K": Run("decaf(epochs=1)", (100_000, 100_000, 100_000)),
-    "decaf-300K": Run("decaf(epochs=1)", (300_000, 100_000, 300_000)),
-    "decaf-1M": Run("decaf(epochs=1)", (1_000_000, 100_000, 1_000_000)),
+    "decaf-100K": Run("decaf(n_networks=1, epochs=1)", (100_000, 100_000, 100_000)),
+    "decaf-300K": Run("decaf(n_networks=1, epochs=1)", (300_000, 100_000, 300_000)),
+    "decaf-1M": Run("decaf(n_networks=1, epochs=1)", (1_000_000, 100_000, 1_000_000)),
 }
 
 

@@ -33,7 +33,7 @@ MODELS = {
     "dismec": "dismec(cost=1.0)",
     "fastxml": "fastxml(n_trees=10, cost=4.0)",
     "pfastrexml": "pfastrexml(n_trees=10, cost=4.0)",
-    "decaf": "decaf(epochs=1)",
+    "decaf": "decaf(n_networks=1, epochs=1)",
     "glas": "glas(epochs=1)",
     "mnn": "mnn(epochs=1)",
     "dxml": "dxml(epochs=1)",
@@ -41,7 +41,7 @@ MODELS = {
     "ranknet": "ranknet(bonsai(n_trees=1, cost=1.0), epochs=1)",
     "labeltext": "labeltext(bonsai(n_trees=1, cost=1.0))",
     "calibrated": "calibrated(bonsai(n_trees=1, cost=1.0))",
-    "blend": "blend([bonsai(n_trees=1, cost=1.0), knn, textmatch, decaf(epochs=1)])",
+    "blend": "blend([bonsai(n_trees=1, cost=1.0), knn, textmatch, decaf(n_networks=1, epochs=1)])",
 }
 
 

@@ -255,7 +255,7 @@ class Blend(Ranker):
         # Half of DECAF's usual candidates: in a blend trained on 20,000 points, P@k and B@k of held-out points changed
         # by at most 0.2 on Debian packages and Tate, one way or the other, for a fifth less time. Fewer epochs or
         # shorter vectors beside that lowered P@1 by 0.2 to 0.6 on Debian packages.
-        return [*members, TextMatch(n_jobs=self.n_jobs), DECAF(n_candidates=_CANDIDATES, **shared)]
+        return [*members, TextMatch(n_jobs=self.n_jobs), DECAF(n_networks=1, n_candidates=_CANDIDATES, **shared)]
 
     @staticmethod
     def _nonlinear_members(shared: dict[str, Any]) -> list[Ranker]:

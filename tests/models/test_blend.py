@@ -27,7 +27,7 @@ from tests.contract import D, L, RankerContract, toy
 
 
 def small_decaf() -> DECAF:
-    return DECAF(dim=32, epochs=6, batch_size=32, learning_rate=0.03)
+    return DECAF(n_networks=1, dim=32, epochs=6, batch_size=32, learning_rate=0.03)
 
 
 class TestBlendOfListers(RankerContract):
@@ -212,7 +212,7 @@ def test_a_budget_is_obeyed_and_explained(caplog: pytest.LogCaptureFixture, monk
     X, Y, Z = toy()
     costs = {"bonsai": 8.0, "decaf": 100.0, "knn": 0.0, "dismec": 1000.0}
     monkeypatch.setattr(Budget, "_measure", lambda self, member, part: costs[member.kind])
-    members = [Bonsai(n_trees=3), KNN(), DECAF(dim=16, epochs=10, batch_size=32), DiSMEC()]
+    members = [Bonsai(n_trees=3), KNN(), DECAF(n_networks=1, dim=16, epochs=10, batch_size=32), DiSMEC()]
     with caplog.at_level(logging.INFO, "longtail.models"):
         model = Blend(members, seconds=60).fit(X, Y, label_features=Z)
     assert "dismec" not in [member.kind for member in model.members_]

@@ -23,6 +23,7 @@ from longtail.kernels import decaf as kernels
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
+from longtail.models.decaf.adjusting import Adjustment, learn_adjustment, token_counts
 from longtail.models.decaf.learner import ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
 from longtail.models.decaf.presets import paper_sizes
@@ -59,6 +60,7 @@ class Plan:
     keep: float  # probability of a feature to stay in input dropout
     prior: bool
     indexed: bool  # whether the classifiers get an index, or all of them are looked at
+    adjust: bool
     start_from_text: bool
     centroid_length: float
     lite: bool
@@ -119,6 +121,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         keep=1 - settings.input_dropout,
         prior=settings.prior,
         indexed=not listed_elsewhere,
+        adjust=settings.adjust and not listed_elsewhere,  # a combiner learns the same from more
         start_from_text=settings.init == "text",
         centroid_length=settings.centroid_length,
         lite=settings.lite,
@@ -192,6 +195,8 @@ class Training:
         Labels that another model suggests for each training point.
     tokens : array, (D, d), optional
         Token vectors to start from; random ones by default.
+    adjustment : Adjustment, optional
+        What held-out points have taught about the networks.
     """
 
     X: csr_array
@@ -204,6 +209,7 @@ class Training:
     plan: Plan
     identity: str = ""
     tokens: np.ndarray | None = None
+    adjustment: Adjustment | None = None
 
     def for_another_process(self) -> Training:
         """Return the same training without a checkpoint, whose folder another process may not see."""
@@ -257,11 +263,33 @@ class Training:
         learner = TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep)
         train(learner, len(joined_rows), for_held_out_points(plan.loop))
 
-    def trained(self, ranking: Ranking, exact: bool = False) -> TrainedNetwork:
-        """Return what predicts; with `exact`, by a look at all labels, which takes no time to build."""
+    def learn_adjustment(self, networks: list[TrainedNetwork]) -> None:
+        """Learn from the held-out points what :meth:`trained` changes; nothing where clusters or a tree list labels."""
+        if self.held is None or not self.plan.adjust:
+            return
+        if all(network.index is not None and network.clusters is None for network in networks):
+            counts = token_counts(self.X, self.rows, self.text)
+            self.adjustment = learn_adjustment(networks, counts, *self.held, self.plan.network.n_jobs)
+
+    def trained(self, ranking: Ranking, exact: bool = False, rest: np.ndarray | None = None) -> TrainedNetwork:
+        """Return what predicts.
+
+        Parameters
+        ----------
+        ranking : Ranking
+        exact : bool
+            Search by a look at all labels, which takes no time to build.
+        rest : array, optional
+            Further points of X that the network has learnt from.
+        """
         plan, network = self.plan, ranking.network
         labels = with_bias_column(network.classifiers(), network.tables["c"])
-        encoder = network.document_encoder()
+        encoder, text = network.document_encoder(), network.text_encoder()
+        if self.adjustment is not None:
+            rows = self.rows if rest is None else np.concatenate([self.rows, rest])
+            counts = token_counts(self.X, rows, self.text)
+            encoder = replace(encoder, tokens=self.adjustment.tokens(encoder.tokens, counts))
+            labels, text = self.adjustment.classifiers(labels), self.adjustment.text(text)
         index: Index | None = None
         if ranking.clusters is not None:
             index = make_index(ranking.clusters, "ip", "exact" if exact else "auto")
@@ -277,7 +305,7 @@ class Training:
             few = exact or not plan.indexed or len(labels) <= ONE_BY_ONE
             index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **tuned)
         shortlister = ranking.guide, ranking.clusters, ranking.cluster_of, ranking.beam
-        return TrainedNetwork(encoder, network.text_encoder(), labels, index, *shortlister)
+        return TrainedNetwork(encoder, text, labels, index, *shortlister)
 
     # The modules ---------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from longtail.params import DROPOUT, NOT_NEGATIVE, POSITIVE, Boolean, Constraint
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "dim": 256,
-        "n_networks": 1,
+        "n_networks": 3,
         "shortlist": "search",
         "n_candidates": 2048,
         "n_hard": 4,
@@ -42,6 +42,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "relu": False,
         "schedule": "linear",
         "patience": 3,
+        "adjust": True,
     },
     "paper": {
         "dim": None,
@@ -71,6 +72,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "relu": True,
         "schedule": "halved",
         "patience": 3,
+        "adjust": False,
     },
 }
 ADVANCED: Mapping[str, Constraint] = {
@@ -91,6 +93,7 @@ ADVANCED: Mapping[str, Constraint] = {
     "relu": Boolean(),
     "schedule": OneOf(*SCHEDULES),
     "patience": Integer(1),
+    "adjust": Boolean(),
 }
 
 

@@ -23,7 +23,7 @@ from longtail.models.decaf.token_vectors import read_token_vectors
 from longtail.neural.batch import Candidates
 from tests.contract import D, L, RankerContract, toy
 
-SMALL = {"dim": 32, "epochs": 8, "batch_size": 32, "learning_rate": 0.03}
+SMALL = {"dim": 32, "n_networks": 1, "epochs": 8, "batch_size": 32, "learning_rate": 0.03}
 PAPER = {**SMALL, "preset": "paper", "surrogate_epochs": 4, "n_networks": 2, "n_clusters": 8, "epochs": 6}
 
 
