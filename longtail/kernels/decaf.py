@@ -35,7 +35,8 @@ def encode_documents(points, block, first, last, out):
         for p in range(ptr[i], ptr[i + 1]):
             square += np.float64(val[p]) * np.float64(val[p])
         scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
-        v[:] = 0.0
+        for j in range(d):  # a slice takes longer to compile
+            v[j] = 0.0
         for p in range(ptr[i], ptr[i + 1]):
             x = val[p] * scale
             token = tokens[idx[p]]

@@ -138,7 +138,8 @@ def add_trees(rows, trees, first, last, out):
             for f in range(rows.shape[1]):
                 columns[f, row] = rows[start + row, f]
         for t in range(n_trees):
-            leaf[:] = 0
+            for row in range(n):  # a slice takes longer to compile
+                leaf[row] = 0
             for level in range(depth):
                 column, edge = columns[trees.features[t, level]], trees.edges[t, level]
                 for row in range(n):
