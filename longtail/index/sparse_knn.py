@@ -121,10 +121,10 @@ class SparseKNN:
             np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32), np.zeros(n, np.float32)
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
-        settings = VoteSettings(n_neighbors, TERMS, BUDGET, shared)
+        settings = VoteSettings(n_neighbors, TERMS, BUDGET, self._most, shared)
 
         def work(block: tuple[int, int]) -> None:
-            kernels.vote(points, self._index, settings, self._buffers(n_neighbors), *block, out)
+            kernels.vote(points, self._index, settings, self._buffers(), *block, out)
 
         spread(work, n, n_jobs, FEW_SLOW_ROWS)
         return out
@@ -166,20 +166,12 @@ class SparseKNN:
         shape = (len(points), n_features)
         return csr_array((values[rows, columns], (rows, np.asarray(features)[columns])), shape=shape)
 
-    def _buffers(self, n_neighbors: int) -> VoteScratch:
+    def _buffers(self) -> VoteScratch:
         """Return the scratch memory of this thread, kept between calls."""
-        kept: VoteScratch | None = getattr(self._scratch, "buffers", None)
-        sizes = (n_neighbors, TERMS)
-        if kept is None or (len(kept.rows), len(kept.terms)) != sizes or len(kept.touched) < BUDGET:
-            kept = self._scratch.buffers = VoteScratch(
-                near=np.zeros(len(self.label_ptr) - 1, np.float32),
-                total=np.zeros(self.n_labels, np.float32),
-                touched=np.empty(max(BUDGET, int(np.diff(self.ptr).max(initial=0))), np.int32),
-                terms=np.empty(TERMS, np.int32),
-                weights=np.empty(TERMS, np.float32),
-                rows=np.empty(n_neighbors, np.int32),
-                sims=np.empty(n_neighbors, np.float32),
-                labels=np.empty(self._most * n_neighbors, np.int32),
-                votes=np.empty(self._most * n_neighbors, np.float32),
+        if not hasattr(self._scratch, "buffers"):
+            self._scratch.buffers = VoteScratch(
+                np.zeros(len(self.label_ptr) - 1, np.float32),
+                np.zeros(self.n_labels, np.float32),
+                np.empty(BUDGET, np.int32),
             )
-        return kept
+        return self._scratch.buffers

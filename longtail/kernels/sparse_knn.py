@@ -30,6 +30,7 @@ class VoteSettings(NamedTuple):
     n_neighbors: int
     n_terms: int  # features of a query that take part at most, those of largest magnitude
     budget: int  # stored points met by way of its features, after which the most frequent ones are left out
+    most_labels: int  # largest number of labels of a stored point
     shared: bool  # score by share of the votes, or by the highest similarity
 
 
@@ -38,13 +39,7 @@ class VoteScratch(NamedTuple):
 
     near: np.ndarray  # one per stored point
     total: np.ndarray  # one per label
-    touched: np.ndarray  # stored points that a query has met: the budget, or those of the most frequent feature
-    terms: np.ndarray  # (n_terms,) features of a query, and the next one their weights
-    weights: np.ndarray
-    rows: np.ndarray  # (n_neighbors,) neighbours, and the next one their similarities
-    sims: np.ndarray
-    labels: np.ndarray  # (most_labels * n_neighbors,) labels of neighbours, and the next one their votes
-    votes: np.ndarray
+    touched: np.ndarray  # (budget,) stored points that a query has met
 
 
 class Votes(NamedTuple):
@@ -133,7 +128,7 @@ def _query_terms(points, i, post_ptr, settings, terms, weights):
     return n
 
 
-@njit(cache=True, nogil=True, borrows=True)
+@njit(cache=True, nogil=True)
 def vote(points, stored, settings, scratch, first, last, out):
     """Write the labels with most votes of the neighbours of rows first..last.
 
@@ -144,11 +139,21 @@ def vote(points, stored, settings, scratch, first, last, out):
     post_ptr, post_row, post_val = stored.ptr, stored.rows, stored.values
     y_ptr, y_idx = stored.label_ptr, stored.labels
     near, total, shared = scratch.near, scratch.total, settings.shared
-    n_neighbors, k = settings.n_neighbors, out.labels.shape[1]
-    touched, terms, weights = scratch.touched, scratch.terms, scratch.weights
-    rows, sims, labels, votes = scratch.rows, scratch.sims, scratch.labels, scratch.votes
+    n_neighbors, most, k = settings.n_neighbors, settings.most_labels, out.labels.shape[1]
+    terms = np.empty(settings.n_terms, np.int32)
+    weights = np.empty(settings.n_terms, np.float32)
+    rows = np.empty(n_neighbors, np.int32)
+    sims = np.empty(n_neighbors, np.float32)
+    labels = np.empty(most * n_neighbors, np.int32)
+    votes = np.empty(most * n_neighbors, np.float32)
+    touched = scratch.touched
     for i in range(first, last):
         n = _query_terms(points, i, post_ptr, settings, terms, weights)
+        met = 0
+        for a in range(n):
+            met += post_ptr[terms[a] + 1] - post_ptr[terms[a]]
+        if met > touched.shape[0]:
+            touched = np.empty(met, np.int32)
         m = 0
         for a in range(n):
             x = weights[a]
