@@ -109,6 +109,7 @@ def serve_models(
         raise SettingsError(f"--feedback is {feedback}, which is not a folder. Give a folder for the feedback logs.")
     from longtail.serve.process import run_service
     from longtail.serve.settings import ServiceSettings, named_models, read_tokens
+    from longtail.store.folder import read_document
 
     settings = ServiceSettings(
         models=named_models(models),
@@ -126,6 +127,8 @@ def serve_models(
         print_result(f"Serving {', '.join(settings.models)} at {url}")
 
     if engine == "local":
+        for folder in settings.models.values():
+            read_document(Path(folder))  # a wrong name is an error before the service starts
         run_service(settings, host, port, workers, log_level, announce)
         return
     from longtail.serve.ray_serve import run_on_ray

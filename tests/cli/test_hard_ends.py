@@ -65,6 +65,7 @@ def shell(command: str, **changes: str) -> subprocess.CompletedProcess[bytes]:
         (["learn", "m", "fruit.csv", "--feedback", "m"], "cannot be written (unable to open database file)"),
         (["learn", "m", "fruit.csv", "--feedback", "other.sqlite"], "cannot be written (it is another database)"),
         (["serve", "m", "--feedback", "fruit.csv", "--port", "0"], "--feedback is fruit.csv, which is not a folder"),
+        (["serve", "m", "other", "--port", "0"], "other: there is no such folder"),
         (["labels", "m", "merge", "red", "--into", "red"], "no label to merge into 'red'"),
         (["sign", "m", "--key", "m/model.json"], "is in the folder that it signs"),
         (["predict", "m", "--input", "latin.txt"], "latin.txt:2: the line is not UTF-8"),
