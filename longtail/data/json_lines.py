@@ -38,7 +38,8 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 f"the line holds {kind}, not an object",
                 path=path,
                 line=number,
-                remedy="Write one JSON object on each line",
+                remedy="Write one JSON object on each line"
+                + (", for example with jq -c '.[]'" if kind == "a list" else ""),
             )
         seen = True
         yield number, item

@@ -157,11 +157,14 @@ def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
     if len(counts) != len(names) or min(counts) < 0 or max(counts) > _INT32_MAX:
         shown = line.strip()[:60].decode(errors="replace")
         wanted = " ".join(f"<{name}>" for name in names)
+        remedy = 'Write the counts in the first line; a file of rows without a header is read with format="svmlight"'
+        if b"__label__" in line:
+            remedy = "fastText's format is not read. Write a CSV file with the columns text and labels"
         raise DataError(
             f"the header is {shown!r}, expected {len(names)} whole numbers: {wanted}",
             path=path,
             line=1,
-            remedy='Write the counts in the first line; a file of rows without a header is read with format="svmlight"',
+            remedy=remedy,
         )
     return counts
 

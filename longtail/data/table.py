@@ -455,10 +455,11 @@ def _by_position(table: _Table, pair: list[str], texts: list[str], labels: str |
     fits = len(pair) == 2 and texts in ([], pair[:1]) and labels in (None, pair[1])
     if not fits or (texts and labels):
         return texts, labels
+    first_line = table.path is not None and plain_name(table.path).endswith((".csv", ".tsv"))
     logger.info(
-        "%s: the text is taken from column %r, the labels from column %r. Name others with "
+        "%s: the text is taken from column %r, the labels from column %r%s. Name others with "
         "text= (--text-column on the command line) and labels= (--labels-column on the command line).",
-        table.name, *pair,
+        table.name, *pair, ", as the first line names them" if first_line else "",
     )  # fmt: skip
     return pair[:1], pair[1]
 
