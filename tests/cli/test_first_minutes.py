@@ -157,13 +157,18 @@ def test_a_text_without_a_known_word(run, table):
     assert "The text has no word of the model's vocabulary" in result.stderr
 
 
-def test_verbs_that_read_data_take_the_same_options(run, table):
-    run("train", table, "--text-column", "text", "--labels-column", "labels", "--model", "popular", "--out", "m")
-    same = ("--format", "table", "--text-column", "text", "--labels-column", "labels", "--labels-separator", "|")
-    run("predict", "m", "--input", table, *same)
-    run("evaluate", "m", table, *same)
-    run("learn", "m", table, *same)
-    run("convert", table, "out", *same)
+def test_verbs_that_read_data_take_the_same_options(run, table, here):
+    """No option can be left out: the columns have unusual names, and no separator would be chosen."""
+    content = table.read_text().replace("id,text,labels", "number,note,about").replace("|", "#")
+    odd = here / "odd.data"
+    odd.write_text(content)
+    same = ("--format", "table", "--text-column", "note", "--labels-column", "about", "--labels-separator", "#")
+    run("train", odd, *same, "--model", "parabel(n_trees=1)", "--out", "m")
+    assert len(json.loads(run("predict", "m", "--input", odd, *same, "--json").stdout)) == 60
+    (row,) = json.loads(run("evaluate", "m", odd, *same, "--json").stdout)
+    assert row["P@1"] > 90
+    assert "Stored 60 corrections" in run("learn", "m", odd, *same).stdout
+    assert "60 points, 9 labels" in run("convert", odd, "out.csv", *same).stdout
 
 
 def test_errors_name_options_of_the_command_line(run, here):

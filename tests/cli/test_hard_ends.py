@@ -180,6 +180,8 @@ def test_results_beside_the_data_are_replaced_by_the_next_run(run: Run, model: P
         run("predict", "m", "--input", "in.txt", "--out", "out.txt")
         run("predict", "m", "--input", "in.txt", "--out", "new/out.jsonl")
         run("evaluate", "m", "fruit.csv", "--per-label", "labels.csv")
+    assert len((here / "new" / "out.jsonl").read_text().splitlines()) == 1  # replaced, and not appended to
+    assert (here / "labels.csv").read_text().count("training_points") == 1
 
 
 def test_a_command_to_be_copied_quotes_odd_names(run: Run, table: Path) -> None:
