@@ -41,7 +41,7 @@ _most_cores: int | None = None
 
 
 def available_cores() -> int:
-    """Cores that this process may use."""
+    """Return the number of cores that this process may use."""
     machine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     machine = min(machine, _quota())
     return machine if _most_cores is None else min(machine, _most_cores)
