@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -297,3 +298,14 @@ def test_only_a_blend_with_neighbours_takes_further_points() -> None:
     )
     with pytest.raises(DataError, match="Y has 5 labels"):
         once.partial_fit(X, Y[:, :5])
+
+
+def test_a_blend_without_time_for_the_rest_keeps_labels_of_held_out_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X = Y = Z = csr_array(np.eye(200, dtype=np.float32))  # each point has a label of its own, so those held out too
+    monkeypatch.setattr(Budget, "fits_rest", lambda self, members, part: False)
+    model = Blend([Bonsai(n_trees=1), DECAF(dim=16, epochs=2, batch_size=32)]).fit(X, Y, label_features=Z)
+    model.save(tmp_path / "model")
+    loaded = longtail.load(tmp_path / "model")
+    assert (loaded.predict(X, 3) != model.predict(X, 3)).nnz == 0

@@ -200,6 +200,7 @@ class DECAF(EpochRanker):
 
             tokens = read_token_vectors(settings.token_vectors, part.X.shape[1], self.dim)
             settings.dim = tokens.shape[1]
+        self._trained_labels = labels
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
         self._training.tokens = tokens
@@ -263,7 +264,8 @@ class DECAF(EpochRanker):
 
     def _fit_rest(self, part: TrainingPart) -> None:
         """Learn from the held-out points in a few steps, build the index, and add labels that have text only."""
-        labels = np.flatnonzero(label_counts(part.Y[part.all_rows()])).astype(np.int32)
+        # Not counted again: a blend without time for the rest leaves it out here, after networks had labels of it.
+        labels = self._trained_labels
         if part.rest is not None:
             Y_rest = take_labels(part.Y[part.rest], labels)
             for ranking in self._rankings:
@@ -271,7 +273,7 @@ class DECAF(EpochRanker):
         self.scorer_ = self._make_scorer(labels, exact=False, rest=part.rest)
         self.scorer_.text = None
         self._add_labels_without_points(part, labels)
-        del self._training, self._rankings
+        del self._training, self._rankings, self._trained_labels
         self._remove_checkpoint()
 
     _less_memory: ClassVar[str] = "Lower dim, n_candidates, beam or batch_size, or use fewer features (max_features)."
