@@ -39,6 +39,8 @@ def test_ranking_equals_plain_python(model) -> None:  # type: ignore[no-untyped-
                 centre[forest.tail_idx[span]] = forest.tail_val[span]
                 tail = np.exp(-model.gamma / 2 * np.sum((dense[i] - centre) ** 2))
                 expected[label] = expected[label] ** model.alpha * tail ** (1 - model.alpha)
+            expected /= model.usual_**model.alpha  # relative to a usual label
+            expected /= 1 + expected
         np.testing.assert_allclose(found[i], np.minimum(expected, 1 - 2.0**-23), rtol=1e-4)
 
 
