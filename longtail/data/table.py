@@ -431,7 +431,7 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     columns = [name for name in present if name.strip().lower() not in ID_NAMES]
     if len(columns) == 1 and not wanted.require_labels:
         texts = texts or columns
-    elif wanted.require_labels or not texts:
+    else:
         texts, labels = _by_position(table, columns, texts, labels)
     listed = ", ".join(map(repr, present))
     missing = [name for name in (*texts, *([labels] if labels else ())) if name not in present]

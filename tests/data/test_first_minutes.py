@@ -190,9 +190,12 @@ def test_two_columns_are_text_and_labels_whatever_their_names(tmp_path, caplog, 
 
 
 @pytest.mark.parametrize(("name", "content"), TWO_COLUMNS.items())
-def test_data_that_may_lack_labels_has_its_text_in_the_same_column(tmp_path, name, content):
+def test_data_that_may_lack_labels_has_texts_and_labels_in_the_same_columns(tmp_path, name, content):
     (tmp_path / name).write_text(content)
-    assert read(tmp_path / name, vectorizer=None, require_labels=False).texts == read(tmp_path / name).texts
+    may, must = (read(tmp_path / name, vectorizer=None, require_labels=required) for required in (False, True))
+    assert may.texts == must.texts
+    assert (may.Y != must.Y).nnz == 0
+    assert may.Y.nnz
 
 
 def test_a_single_column_is_the_text_where_labels_may_be_missing(tmp_path):
