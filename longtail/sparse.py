@@ -78,6 +78,11 @@ def with_short_indices(X: csr_array) -> csr_array:
     return csr_array((X.data, indices, indptr), shape=X.shape)
 
 
+def short_starts(indptr: np.ndarray) -> np.ndarray:
+    """Return row starts as int32 where they fit: beside int64 ones SciPy copies the indices to int64, too."""
+    return indptr.astype(np.int32, copy=False) if indptr[-1] <= np.iinfo(np.int32).max else indptr
+
+
 def ones_like(Y: csr_array) -> csr_array:
     """Return the same entries with the value 1."""
     return csr_array((np.ones(Y.nnz, np.float32), Y.indices, Y.indptr), shape=Y.shape)

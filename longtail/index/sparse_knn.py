@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, csr_array, vstack
 from longtail.kernels import sparse_knn as kernels
 from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
-from longtail.sparse import frozen, resized
+from longtail.sparse import frozen, resized, short_starts
 from longtail.store.invariants import Rules, cosines, indices, pointers
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
@@ -55,7 +55,7 @@ class SparseKNN:
     def of(cls, X: csr_array, Y: csr_array, before: SparseKNN | None = None) -> Self:
         """Store points and their labels after those of `before`; Y has the columns of all labels."""
         ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, TERMS)
-        points = csr_array((val, idx, ptr), shape=X.shape)
+        points = csr_array((val, idx, short_starts(ptr)), shape=X.shape)
         if before is not None:
             old, labels = before.matrices(X.shape[1])
             points, Y = vstack([old, points]), csr_array(vstack([resized(labels, n_columns=Y.shape[1]), Y]))
@@ -63,7 +63,7 @@ class SparseKNN:
         by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
         return cls(
             by_feature.indptr.astype(np.int64),
-            by_feature.indices.astype(np.int32),
+            by_feature.indices.astype(np.int32, copy=False),
             by_feature.data,
             Y.indptr.astype(np.int64),
             Y.indices.astype(np.int32),

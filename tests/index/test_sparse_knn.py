@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -25,6 +26,18 @@ def points(n: int, seed: int) -> csr_array:
 def listed(model: SparseKNN, points: SparseRows, n: int, k: int, n_jobs: int, shared: bool = True) -> CandidateList:
     votes = model.vote(points, n, k, n_jobs, shared)
     return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
+
+
+def test_storing_points_takes_about_two_copies_of_them() -> None:
+    """Row starts of 64 bits would make SciPy copy the indices to 64 bits, too: four copies, and more time."""
+    X = csr_array(random_array((20_000, 500), density=0.06, rng=np.random.default_rng(0), dtype=np.float32))
+    Y = csr_array(np.ones((20_000, 1), np.float32))
+    SparseKNN.of(X, Y)
+    tracemalloc.start()
+    SparseKNN.of(X, Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.4 * 8 * X.nnz
 
 
 def test_heaviest_keeps_the_largest_of_unit_rows() -> None:
