@@ -2,8 +2,8 @@
 
 Synthetic data; one of the three numbers is varied over four sizes at a time. Each fit has a process of its own, which
 has compiled its kernels on a few points before. Time is CPU seconds of all threads, which hardly depend on what else
-the machine does; memory is the peak beyond what the process held before the fit. The peak of the whole process is also
-compared with the estimate that ``longtail train --estimate`` prints.
+the machine does, and of fits below a second the least of three; memory is the peak beyond what the process held before
+the fit. The peak of the whole process is also compared with the estimate that ``longtail train --estimate`` prints.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from benchmarks import results
 _BASE = {"N": 10_000, "D": 20_000, "L": 4_000}
 _LARGER = {"popular": 10, "textmatch": 10, "knn": 10}  # factor on all sizes, for fits of a few milliseconds
 FACTORS = (0.5, 1, 2, 4)
+_SHORT = 1.0  # CPU seconds of a fit below which the least of three counts: the first touches its memory, too
 MODELS = {
     "popular": "popular",
     "textmatch": "textmatch",
@@ -74,15 +75,20 @@ def measure(model: str, n: int, d: int, n_labels: int) -> dict[str, float]:
     needed = ranker.memory_needed(data.X, data.Y, data.Z) / 1e6
     cpu = time.process_time()
     ranker.fit(data.X, data.Y, label_features=data.Z)
-    fitted = time.process_time()
+    taken = time.process_time() - cpu
     peak = peak_memory_mb()
+    for _ in range(2 if taken < _SHORT else 0):
+        cpu = time.process_time()
+        ranker.fit(data.X, data.Y, label_features=data.Z)
+        taken = min(taken, time.process_time() - cpu)
+    fitted = time.process_time()
     scores = ranker.predict(data.test.X, 5)
     predicted = time.process_time()
     return {
         "N": n,
         "D": d,
         "L": n_labels,
-        "fit_cpu_s": fitted - cpu,
+        "fit_cpu_s": taken,
         "fit_mb": max(peak - before, 0.1),
         "peak_mb": peak,
         "estimated_fit_mb": needed,
