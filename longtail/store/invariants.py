@@ -35,6 +35,7 @@ _BLOCK = 1 << 18  # bytes looked at together: few enough to stay in the cache
 _ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
 _FIRST_OF_SEVERAL = 0x80  # bytes below are characters of their own
+_PIECE = 2048  # bytes of a text that are looked at together; those that are ASCII are not decoded
 _LARGEST = 1e18  # beyond what training can give a weight
 _POINTERS, _INDICES = "i4 i8", "i4"
 _ALL_BITS, _MAGNITUDE = np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)  # the latter without the sign
@@ -212,13 +213,28 @@ def packed_names(blob: str, offsets: str, n: str) -> Rules:
 
 
 def is_text(content: np.ndarray, offsets: np.ndarray) -> bool:
-    """Return whether bytes are UTF-8 and no offset is inside of a character; ASCII needs no closer look.
+    """Return whether bytes are UTF-8 and no offset is inside of a character; pieces of ASCII need no closer look.
 
-    Surrogates are let through, as Python does with "surrogatepass". Python's own decoder is as fast as a kernel, and a
-    kernel would have to be compiled before the first answer.
+    Offsets ascend. Surrogates are let through, as Python does with "surrogatepass". Python's own decoder is as fast as
+    a kernel, and a kernel would have to be compiled before the first answer.
     """
-    if not len(content) or content.max() < _FIRST_OF_SEVERAL:
+    content, offsets = np.asarray(content), np.asarray(offsets)  # of no subclass, which would slow down each step
+    size = len(content) // _PIECE * _PIECE
+    pieces = content[:size].reshape(-1, _PIECE).max(axis=1) >= _FIRST_OF_SEVERAL
+    rest = size < len(content) and content[size:].max() >= _FIRST_OF_SEVERAL
+    others = np.concatenate([[False], pieces, [rest], [False]])  # whether a piece is more than ASCII
+    edges = np.minimum(np.flatnonzero(others[1:] != others[:-1]) * _PIECE, len(content))
+    if not len(edges):
         return True
+    places = np.searchsorted(offsets, edges).tolist()
+    begun = np.concatenate([offsets[slice(*pair)] for pair in zip(places[::2], places[1::2], strict=True)])
+    runs = [content[slice(*pair)] for pair in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
+    joined = b" ".join([run.tobytes() for run in runs])  # no character goes on beyond its run: all around is ASCII
+    return _are_characters(np.frombuffer(joined, np.uint8)) and not _continues(content[begun]).any()
+
+
+def _are_characters(content: np.ndarray) -> bool:
+    """Return whether Python's decoder takes all bytes."""
     begin = 0
     while begin < len(content):
         end = min(begin + _BLOCK, len(content))
@@ -229,7 +245,7 @@ def is_text(content: np.ndarray, offsets: np.ndarray) -> bool:
         except UnicodeDecodeError:
             return False
         begin = end
-    return not _continues(content[offsets[offsets < len(content)]]).any()
+    return True
 
 
 def _continues(byte: np.ndarray) -> np.ndarray:
