@@ -268,7 +268,7 @@ def rank(points, pairs, known, weights, first, last, best):
                 labels[b] = pairs.labels[i, at[b]]
             if seen_trees:
                 _add_likeness(points, i, known.profile, labels, n, n_unlike, leading)
-            add_trees(leading, weights.trees, 0, n, by_trees)
+            add_trees(leading, weights.trees, np.int64(0), n, by_trees)
         for b in range(n):
             label = pairs.labels[i, at[b]]
             labels[b] = label
