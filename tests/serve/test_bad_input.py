@@ -155,7 +155,7 @@ def test_a_port_in_use(server: Server, folders: dict[str, Path]) -> None:
 
 
 def test_what_cannot_be_served(folders: dict[str, Path], tmp_path: Path) -> None:
-    assert "model.json: cannot be read (No such file or directory)" in _refused(tmp_path, "--port", 0)
+    assert "no model.json, so this is not a model folder" in _refused(tmp_path, "--port", 0)
     short = tmp_path / "tokens"
     short.write_text("abc\n")
     assert "at least 16 characters" in _refused(folders["popular"], "--tokens", short)
