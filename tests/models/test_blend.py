@@ -15,8 +15,8 @@ from longtail.kernels.encode import SparseRows
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.blend import Blend
+from longtail.models.blend.budget import Budget
 from longtail.models.bonsai import Bonsai
-from longtail.models.budget import Budget
 from longtail.models.decaf import DECAF
 from longtail.models.dismec import DiSMEC
 from longtail.models.glas import GLaS

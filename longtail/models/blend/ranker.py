@@ -35,6 +35,7 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
+from longtail.models.blend.members import MemberChoice
 from longtail.models.training_part import MemberParts, TrainingPart
 from longtail.models.wrapper import check_base
 from longtail.params import NOT_NEGATIVE, POSITIVE, Anything, Integer, Jobs, Number, Seed, available_if, optional
@@ -45,18 +46,13 @@ from longtail.store.invariants import REMEDY, Rules
 if TYPE_CHECKING:
     from longtail.combine.attribution import Shares
     from longtail.combine.combiner import Combiner
-    from longtail.models.budget import Budget
+    from longtail.models.blend.budget import Budget
     from longtail.models.knn import KNN
 
 _log = logging.getLogger("longtail.models")
 
 DEFAULT_SECONDS = 600.0  # seconds that training may take by default
 _MOST_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
-_MANY_LABELS = 20_000  # from here on one tree: a second and third cost a point more time than they gain
-_SOME_POINTS = range(1_000, 20_000)  # points with which two further members are fitted, where labels have no text
-_FEW_FEATURES = 5_000  # and features are no more than this
-_MOST_DISMEC_WORK = 4e10  # features of all points, times labels, up to which DiSMEC is trained: minutes
-_CANDIDATES = 1024  # labels that DECAF draws per batch as a member
 _NEGATIVES = 24  # labels per training point that the trees suggest, to draw hard negatives from
 _BYTES_PER_HELD_OUT = 32_000.0  # features of the candidates of one held-out point
 _LEAST_GAIN = 0.05  # what a member must add to the mean of the goals to stay
@@ -168,7 +164,7 @@ class Blend(Ranker):
     def _fit(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
     ) -> None:
-        from longtail.models.budget import Budget
+        from longtail.models.blend.budget import Budget
 
         budget = Budget(self._seconds())
         self._check_vector_size(X)
@@ -224,68 +220,19 @@ class Blend(Ranker):
     def _seconds(self) -> float | None:
         return DEFAULT_SECONDS if self.seconds is None and self.members is None else self.seconds
 
+    def _choice(self) -> MemberChoice:
+        return MemberChoice(self.seconds is not None, self.n_jobs, self._seed)
+
     def _members(self, X: csr_array, Y: csr_array, Z: csr_array | None, label_vectors: bool = False) -> list[Ranker]:
         """Return unfitted members: copies of those given, or those that suit the data; and those for vectors.
 
         `label_vectors` says whether label texts have vectors.
         """
-        members = self._chosen_members(X, Y, Z) if self.members is None else [m.unfitted() for m in self.members]
+        choice = self._choice()
+        members = choice.members(X, Y, Z) if self.members is None else [m.unfitted() for m in self.members]
         if not self.vector_size or any(member.takes_vectors for member in members):
             return members
-        from longtail.models.vectorknn import VectorKNN
-        from longtail.models.vectormatch import VectorMatch
-
-        members.append(VectorKNN(n_jobs=self.n_jobs))
-        return [*members, VectorMatch(n_jobs=self.n_jobs)] if label_vectors else members
-
-    def _chosen_members(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> list[Ranker]:
-        """Return unfitted members that suit the data."""
-        from longtail.models.knn import KNN
-
-        shared: dict[str, Any] = {"n_jobs": self.n_jobs, "random_state": self._seed}
-        members: list[Ranker] = [self._linear_member(X, Y, shared), KNN(n_jobs=self.n_jobs)]
-        if Z is None:
-            from longtail.models.glas import GLaS
-
-            few = X.shape[0] in _SOME_POINTS and X.shape[1] <= _FEW_FEATURES
-            return [*members, *(self._nonlinear_members(shared) if few else []), GLaS(**shared)]
-        from longtail.models.decaf import DECAF
-        from longtail.models.textmatch import TextMatch
-
-        # Half of DECAF's usual candidates: in a blend trained on 20,000 points, P@k and B@k of held-out points changed
-        # by at most 0.2 on Debian packages and Tate, one way or the other, for a fifth less time. Fewer epochs or
-        # shorter vectors beside that lowered P@1 by 0.2 to 0.6 on Debian packages.
-        return [*members, TextMatch(n_jobs=self.n_jobs), DECAF(n_networks=1, n_candidates=_CANDIDATES, **shared)]
-
-    @staticmethod
-    def _nonlinear_members(shared: dict[str, Any]) -> list[Ranker]:
-        """Return further members for few points and features without label text, where fitting them takes little time.
-
-        They learn what no linear model can from few features; words are too many for that. On held-out points of
-        Delicious the two raised P@1, 3, 5 by 2.2, 1.8 and 1.9 and B by 1.2, 1.3 and 1.6; on those of BibTeX P by 2.0,
-        0.5 and 0.8 and B by 1.1, 0.6 and 1.3; on the words of Tate titles nothing. DXML beside them added nothing.
-        """
-        from longtail.models.fastxml import FastXML
-        from longtail.models.mnn import MNN
-
-        return [FastXML(n_trees=50, cost=4.0, **shared), MNN(**shared)]
-
-    def _linear_member(self, X: csr_array, Y: csr_array, shared: dict[str, Any]) -> Ranker:
-        """Return one classifier per label where these are few enough, and label trees otherwise.
-
-        In a blend, DiSMEC in the place of three Bonsai trees raised P@1, 3, 5 of held-out points by 0.5, 0.8 and 0.6
-        and B by 1.1, 1.1 and 1.0 on EU laws, P by 0.3 and B by 0.6 on Tate, and changed nothing on Delicious and
-        BibTeX, for up to twice the training time of the blend. A looser tolerance of its solver cost B 0.1 to 0.5.
-        """
-        from longtail.models.bonsai import Bonsai
-        from longtail.models.dismec import DiSMEC
-
-        n_labels = Y.shape[1]
-        if n_labels >= _MANY_LABELS:
-            return Bonsai(n_trees=1, **shared)
-        if self.seconds is None and float(X.nnz) * n_labels <= _MOST_DISMEC_WORK:
-            return DiSMEC(**shared)
-        return Bonsai(**shared)
+        return [*members, *choice.vector_members(label_vectors)]
 
     _less_memory: ClassVar[str] = "Give fewer or smaller members, such as blend([bonsai, knn]), or use fewer features."
 
@@ -319,11 +266,9 @@ class Blend(Ranker):
         """Return the members to fit, as the budget allows."""
         part = parts.words
         members = self._members(part.X, part.Y, part.Z, parts.vectors.Z is not None)
-        instead: dict[int, Ranker] = {}
-        if self.members is None and members[0].kind == "dismec":
-            from longtail.models.bonsai import Bonsai
-
-            instead = {id(members[0]): Bonsai(n_jobs=self.n_jobs, random_state=self._seed)}
+        choice = self._choice()
+        cheaper = {id(member): choice.instead_of(member) for member in members if self.members is None}
+        instead = {key: ranker for key, ranker in cheaper.items() if ranker is not None}
         everyone = [*members, *instead.values()]
         facts = self._steps.value("plan", lambda: budget.decisions(everyone, budget.plan(members, part, instead)))
         return budget.follow(facts, everyone)
