@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from longtail.errors import DataError
+from longtail.errors import DataError, ModelError
 
 _log = logging.getLogger("longtail.names")
 
@@ -42,7 +42,14 @@ class Names(Sequence[str]):
         if not -len(self) <= place < len(self):
             raise IndexError(place)
         place %= len(self)
-        return self.blob[self.offsets[place] : self.offsets[place + 1]].tobytes().decode("utf-8", "surrogatepass")
+        content = self.blob[self.offsets[place] : self.offsets[place + 1]].tobytes()
+        try:
+            return content.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:  # only where a model folder was changed on purpose, its checksums too
+            raise ModelError(
+                f"The name or identifier of label {place} is {content!r:.80}, which is not text in UTF-8. "
+                "Train or copy the model again."
+            ) from None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and not isinstance(other, str) and list(self) == list(other)

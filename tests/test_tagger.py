@@ -18,6 +18,7 @@ from longtail.errors import DataError, LongtailError, ModelError, SettingsError
 from longtail.names import Names
 from longtail.tagger.matrices import without
 from tests.fake import MODELS, Centroid
+from tests.fuzz.mutate import set_array
 
 TEXTS = ["red apple", "green apple", "red car", "fast car", ""]
 LABELS = [["fruit", "red"], ["fruit"], ["vehicle", "red"], ["vehicle"], []]
@@ -273,6 +274,21 @@ def test_names() -> None:
     with pytest.raises(IndexError):
         names[3]
     assert "4 in all" in repr(Names.of("abcd"))
+
+
+def test_a_name_that_is_not_text_is_refused_where_it_is_read_and_by_a_full_check(tmp_path: Path) -> None:
+    """Checksums are computed again, as by someone who changes a folder on purpose."""
+    Tagger("centroid").fit(TEXTS, LABELS).save(tmp_path / "m")
+    names = np.load(tmp_path / "m" / "names.npy")
+    names[0] = 0xFF
+    set_array(tmp_path / "m" / "names.npy", names)
+    tagger = Tagger.load(tmp_path / "m")
+    assert tagger.label_names_[1] == "red"
+    for read in (lambda: tagger.label_names_[0], lambda: tagger.suggest("red apple", k=3)):
+        with pytest.raises(ModelError, match=r"label 0 is b'\\xffruit', which is not text"):
+            read()
+    with pytest.raises(ModelError, match="names and names_offsets do not hold text"):
+        longtail.load(tmp_path / "m", verify=True)
 
 
 def test_without_drops_pairs() -> None:

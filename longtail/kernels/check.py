@@ -130,16 +130,17 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         for i in range(min(1 << 20, len(right))):
             some = np.uint32(some + np.uint32(right[i] <= left[i]))
         descents += np.int64(some)
-    outside, expected = False, np.int64(0)
-    one, last, start_at = np.uint64(1), np.uint64(len(nodes) - 1), np.uint64(start)
-    begin, before = start_at, own[0]
+    outside, expected = own[0] < 0, np.int64(0)
+    one, last, stop_at = np.uint64(1), np.uint64(len(nodes) - 1), np.uint64(stop)
+    begin = np.uint64(start)
     for row in range(0, len(ptr) - 1, 2):  # without branches: no processor foresees which rows are empty
         middle, end = np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
-        first = nodes[min(begin, last)]
-        inner, label, final = nodes[max(middle, one) - one], nodes[min(middle, last)], nodes[max(end, one) - one]
-        outside |= (begin != middle) & ((inner >= first_label) | (first < 0))
+        inner, label = nodes[max(middle, one) - one], nodes[min(middle, last)]
+        final, following = nodes[max(end, one) - one], nodes[min(end, last)]
+        outside |= (begin != middle) & (inner >= first_label)
         outside |= (middle != end) & (label < first_label)
         outside |= (begin != end) & (final >= n_nodes)
-        expected += (begin != end) & (begin != start_at) & (first <= before)
-        begin, before = end, final
+        outside |= (end != stop_at) & (following < 0)
+        expected += (begin != end) & (end != stop_at) & (following <= final)
+        begin = end
     return not outside and descents == expected

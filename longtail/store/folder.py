@@ -53,6 +53,7 @@ class Stored:
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     folder: Path = Path()
     checksums: dict[str, Checksum] = field(default_factory=dict)  # that are still to be compared
+    thorough: bool = False  # whether all was to be verified: then also what is checked again where it is used
 
 
 def _checksum(path: Path) -> int:
@@ -117,7 +118,7 @@ def read(
     """
     folder = recovered(folder)
     document = read_document(folder)
-    records = document["arrays"]
+    records, thorough = document["arrays"], bool(verify)
     n_bytes = sum(record["bytes"] for record in records.values())
     if verify is None:
         verify = n_bytes < _CHECK_ALL_BELOW
@@ -133,7 +134,7 @@ def read(
     found = dict(zip(records, pool.run(work, records, threads), strict=True))
     arrays = {name: array for name, (array, _) in found.items()}
     checksums = {name: checksum for name, (_, checksum) in found.items()} if verify and defer else {}
-    return Stored(document["kind"], document["meta"], arrays, folder, checksums)
+    return Stored(document["kind"], document["meta"], arrays, folder, checksums, thorough)
 
 
 def stamp(folder: Path) -> tuple[int, int, int] | None:

@@ -82,9 +82,9 @@ class StoredTagger(Params):
         check_facts(cls._facts, meta, stored.folder)
         if isinstance(ranker, StoredTagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
             raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
-        rules = Rules({"label_counts": counts("L")}) | packed_names("names", "names_offsets", "L")
-        if "ids" in stored.arrays:
-            rules |= packed_names("ids", "ids_offsets", "L")
+        rules = Rules({"label_counts": counts("L")})
+        for name in ("names", "ids") if "ids" in stored.arrays else ("names",):
+            rules |= packed_names(name, f"{name}_offsets", "L", decoded=stored.thorough)
         if meta.get("vectorizer") is not None:
             check_facts({"vectorizer": _VECTORIZER}, meta, stored.folder)
             settings = meta["vectorizer"]
