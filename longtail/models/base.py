@@ -162,6 +162,13 @@ class Ranker(StoredRanker):
         """
         return self.unfitted()
 
+    def _scored_like(self, fitted: Ranker) -> Self:
+        """Return an unfitted copy whose scores compare with those of a fitted one.
+
+        Some rankers learn from a few held-out points how sure their scores are. A copy would learn it from others.
+        """
+        return self.unfitted()
+
     def n_fits(self) -> dict[str, int]:
         """Return how many rankers of each kind one ``fit`` trains, this one included."""
         return {self.kind: 1}

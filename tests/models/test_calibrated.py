@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,10 @@ from longtail.metrics import calibration_error, decision_metrics, evaluate
 from longtail.models.base import Ranker
 from longtail.models.blend import Blend
 from longtail.models.calibrated import Calibrated
+from longtail.models.decaf import DECAF
+from longtail.models.glas import GLaS
 from longtail.models.knn import KNN
+from longtail.models.mnn import MNN
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
 from longtail.models.wrapper import score_folds
@@ -65,7 +69,7 @@ def test_scores_become_probabilities_and_the_ranking_stays(base: Ranker, method:
     assert model.method_ == ("platt" if method == "platt" else "isotonic")
 
 
-@pytest.mark.parametrize(("base", "n_parts"), [(few(), 3), (KNN(), 20)], ids=lambda value: str(value))
+@pytest.mark.parametrize(("base", "n_parts"), [(few(), 4), (KNN(), 20)], ids=lambda value: str(value))
 def test_parts_are_disjoint_and_all_are_used_where_the_base_needs_no_training(
     base: Ranker, n_parts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,6 +88,34 @@ def test_parts_are_disjoint_and_all_are_used_where_the_base_needs_no_training(
     assert len(np.unique(np.concatenate(seen))) == 45 * n_parts
     assert max(part[-1] for part in seen) > 980  # a sample of each part, not its first rows
     assert model.n_fits() == {"calibrated": 1, base.kind: n_parts + 1}
+
+
+@pytest.mark.parametrize(
+    "base",
+    [GLaS(epochs=2, dim=8), MNN(epochs=2, dim=8), DECAF(epochs=2, dim=8, n_networks=1, validation_fraction=0.2)],
+    ids=lambda base: base.kind,
+)
+def test_copies_score_on_the_scale_of_the_base(base: Ranker, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[Ranker] = []
+
+    def noted(some: list[Ranker], *data: object) -> list[csr_array]:
+        copies.extend(some)
+        return score_folds(some, *data)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("longtail.models.calibrated.score_folds", noted)
+    X, Y, Z = toy(n=200)
+    model = Calibrated(base).fit(X, Y, label_features=Z)
+    assert len({_scale(ranker) for ranker in (model.base_, *copies)}) == 1
+
+
+def _scale(ranker: Any) -> Any:
+    """Return what a ranker has learnt from held-out points about how sure its scores are."""
+    if isinstance(ranker, DECAF):
+        assert ranker._adjustment is not None
+        return ranker._adjustment
+    return (
+        (ranker.slope_, ranker.offset_) if isinstance(ranker, GLaS) else (ranker.scorer_.slope, ranker.scorer_.offset)
+    )
 
 
 def test_few_pairs_are_calibrated_by_platt() -> None:

@@ -265,7 +265,7 @@ class Training:
 
     def learn_adjustment(self, networks: list[TrainedNetwork]) -> None:
         """Learn from the held-out points what :meth:`trained` changes; nothing where clusters or a tree list labels."""
-        if self.held is None or not self.plan.adjust:
+        if self.adjustment is not None or self.held is None or not self.plan.adjust:
             return
         if all(network.index is not None and network.clusters is None for network in networks):
             counts = token_counts(self.X, self.rows, self.text)

@@ -39,6 +39,7 @@ from longtail.store.facts import ROWS
 from longtail.store.invariants import Rules
 
 if TYPE_CHECKING:
+    from longtail.models.decaf.adjusting import Adjustment
     from longtail.models.decaf.modules import Plan, Ranking, Training
     from longtail.models.decaf.network import TextNetwork
 
@@ -139,6 +140,7 @@ class DECAF(EpochRanker):
     history_: list[dict[str, float]]
     scorer_: DecafScorer
     tree_: Ranker | None
+    _adjustment: Adjustment | None
 
     def __init__(
         self,
@@ -203,7 +205,7 @@ class DECAF(EpochRanker):
         self._trained_labels = labels
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
-        self._training.tokens = tokens
+        self._training.tokens, self._training.adjustment = tokens, getattr(self, "_settled", None)
         surrogate = self._training.surrogate()
         if settings.n_workers > 1:  # the workers use all cores: one network after another
             trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
@@ -214,9 +216,17 @@ class DECAF(EpochRanker):
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
         self._training.learn_adjustment(self.scorer_.networks)
-        if self._training.adjustment is not None:
+        self._adjustment = self._training.adjustment
+        if self._adjustment is not None:
             self.scorer_ = self._make_scorer(labels, exact=True)
         self._add_labels_without_points(part, labels)
+
+    def _scored_like(self, fitted: Ranker) -> Self:
+        """Return an unfitted copy that trusts rare tokens and scores as far as a fitted one does."""
+        copy = self.unfitted()
+        if isinstance(fitted, DECAF) and fitted._adjustment is not None:
+            copy._settled = fitted._adjustment
+        return copy
 
     def _add_labels_without_points(self, part: TrainingPart, labels: np.ndarray) -> None:
         """Add labels that have text only to the scorer; `labels` are those that have points."""

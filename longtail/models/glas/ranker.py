@@ -169,11 +169,18 @@ class GLaS(EpochRanker):
         network = self._network(part.X, part.rows, Y[part.rows])
         learner = self._learner(network, part.X, part.rows, Y[part.rows], held, loop.batch_size)
         self.history_ = self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
-        self.slope_, self.offset_ = 1.0, 0.0
-        if self.settings().loss == "margin":
+        self.slope_, self.offset_ = getattr(self, "_settled", (1.0, 0.0))
+        if self.settings().loss == "margin" and "_settled" not in self.__dict__:
             self.slope_, self.offset_ = calibrate(learner.search, *(held or learner.sample()))
         self._learner_ = learner
         self.scorer_ = self._make_scorer(learner, labels, part, exact=True)
+
+    def _scored_like(self, fitted: Ranker) -> Self:
+        """Return an unfitted copy with the slope and the offset of a fitted one."""
+        copy = self.unfitted()
+        if isinstance(fitted, GLaS):
+            copy._settled = fitted.slope_, fitted.offset_
+        return copy
 
     def _fit_rest(self, part: TrainingPart) -> None:
         """Learn from the held-out points, and build the index."""

@@ -171,7 +171,8 @@ class MNN(EpochRanker):
         rows, self.label_ids_ = part.rows, np.unique(Y[part.rows].indices).astype(np.int32)
         Y, held = take_labels(Y, self.label_ids_), part.held_with(self.label_ids_)
         learner = self._best_of_negatives(settings, X, rows, Y[rows], held, loop, identity)
-        slope, offset = calibrate(learner.search, *(held or learner.sample()))
+        scale = None if settled is None else settled.get("scale")
+        slope, offset = scale or calibrate(learner.search, *(held or learner.sample()))
         self._keep(learner, slope, offset)
         scoring = self._choose(settings, held) if settled is None else Scoring(**settled["scoring"])
         self.scorer_.scoring = scoring
@@ -203,8 +204,17 @@ class MNN(EpochRanker):
 
     def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
         """Return what one training chooses."""
-        trial = self.unfitted().set_params(refit=False, checkpoint=None).fit(X, Y)
-        return {"n_negatives": trial.n_negatives_, "scoring": asdict(trial.scorer_.scoring)}
+        return self.unfitted().set_params(refit=False, checkpoint=None).fit(X, Y)._choices()
+
+    def _choices(self) -> dict[str, Any]:
+        return {"n_negatives": self.n_negatives_, "scoring": asdict(self.scorer_.scoring)}
+
+    def _scored_like(self, fitted: Ranker) -> Self:
+        """Return an unfitted copy with the choices, the slope and the offset of a fitted one."""
+        copy = self.unfitted()
+        if isinstance(fitted, MNN):
+            copy._settled = fitted._choices() | {"scale": (fitted.scorer_.slope, fitted.scorer_.offset)}
+        return copy
 
     def _best_of_negatives(
         self,
