@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import fail, out, print_json, print_remark, written
+from longtail.cli.console import fail, number_of, out, print_json, print_remark, written
 from longtail.cli.options import (
     DataPath,
     JobsOption,
@@ -99,7 +99,8 @@ def compare_models(
     if seeds > 1:
         results = [over_seeds(results[at : at + seeds]) for at in range(0, len(results), seeds)]
     title = (
-        f"{read.name}: {read.n_points:,} training points, {read.test.n_points:,} test points, {read.n_labels:,} labels"
+        f"{read.name}: {number_of(read.n_points, 'training point')}, "
+        f"{number_of(read.test.n_points, 'test point')}, {number_of(read.n_labels, 'label')}"
     )
     _draw_pictures(pictures, results, title)
     if json:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import print_json, print_result, written
+from longtail.cli.console import number_of, print_json, print_result, written
 from longtail.cli.options import DataOptions, DataPath, JsonFlag, SetOption, split_settings
 from longtail.cli.progress_bar import doing
 from longtail.errors import SettingsError
@@ -70,4 +70,5 @@ def convert_data(
         return
     features = "" if read.X is None else f"{read.n_features:,} features, "
     test = f" and {read.test.n_points:,} test points" if read.test else ""
-    print_result(written(target, f"{read.n_points:,} points{test}, {features}{read.n_labels:,} labels"))
+    points, labels = number_of(read.n_points, "point"), number_of(read.n_labels, "label")
+    print_result(written(target, f"{points}{test}, {features}{labels}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import out, print_json, print_remark, written
+from longtail.cli.console import number_of, out, print_json, print_remark, written
 from longtail.cli.decisions import DecisionResults, count_of, write_per_label
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, VectorDataOptions, check_output_file
 from longtail.cli.progress_bar import doing
@@ -70,7 +70,7 @@ def evaluate_model(
     folder = Path(model_or_data)
     tagger = registry.load_tagger(folder)
     read, part, which = labelled_part(tagger, options, data, folder)
-    print_remark(f"evaluating on {which}: {part.n_points:,} points")
+    print_remark(f"evaluating on {which}: {number_of(part.n_points, 'point')}")
 
     from longtail.cli import measure, tables
 
@@ -104,7 +104,7 @@ def _decided(tagger: Tagger, part: Dataset, wanted: DecisionResults) -> dict[str
         names = part.label_names or part.label_ids or [str(label) for label in range(part.n_labels)]
         n_labels = write_per_label(wanted.per_label, tagger, counts, list(names))
         what = f"the top {thresholds.limit} labels" if wanted.threshold is None else f"threshold {thresholds}"
-        print_remark(written(wanted.per_label, f"{n_labels:,} labels, by {what}"))
+        print_remark(written(wanted.per_label, f"{number_of(n_labels, 'label')}, by {what}"))
     if wanted.threshold is None:
         return {}
     facts = {key: value for key, value in thresholds.to_json().items() if key in ("values", "frequencies", "limit")}
@@ -181,7 +181,8 @@ def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOpti
     if json:
         print_json([result])
     else:
-        out.print(tables.metrics_table(result, f"{path.name} on {which} of {read.name}: {part.n_points:,} points"))
+        points = number_of(part.n_points, "point")
+        out.print(tables.metrics_table(result, f"{path.name} on {which} of {read.name}: {points}"))
 
 
 def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: PropensityOptions) -> np.ndarray:

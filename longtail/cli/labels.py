@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import print_json, print_result, written
+from longtail.cli.console import number_of, print_json, print_result, written
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import SettingsError
 
@@ -96,9 +96,10 @@ def change_labels(
             tagger.retire_labels(names)
         tagger.save(folder)
     moved = tagger.moved_labels()
+    n_labels = tagger.n_labels_ - len(moved)
     facts = {
         "model": folder,
-        "n_labels": tagger.n_labels_ - len(moved),
+        "n_labels": n_labels,
         "merged": {label: to for label, to in moved.items() if to is not None},
         "retired": [label for label, to in moved.items() if to is None],
     }
@@ -111,7 +112,7 @@ def change_labels(
         LabelChange.merge: f"merged {len(names):,} into {into}",
         LabelChange.retire: f"retired {len(names):,}",
     }
-    print_result(written(folder, f"{done[change]}; {facts['n_labels']:,} labels can be suggested"))
+    print_result(written(folder, f"{done[change]}; {number_of(n_labels, 'label')} can be suggested"))
 
 
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, out, print_json, print_remark, print_result, written
+from longtail.cli.console import as_word, number_of, out, print_json, print_remark, print_result, written
 from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataPath, JsonFlag, ModelFolder, VectorDataOptions
 from longtail.cli.progress_bar import doing
@@ -55,7 +55,7 @@ def optimize_threshold(
             "Leave out --save and --by-frequency, or train the model with longtail train."
         )
     _, part, which = labelled_part(tagger, options, data, folder)
-    print_remark(f"optimizing on {which}: {part.n_points:,} points")
+    print_remark(f"optimizing on {which}: {number_of(part.n_points, 'point')}")
 
     from longtail.cli.tables import thresholds_table
     from longtail.metrics.thresholds import choose_thresholds, threshold_table
@@ -69,7 +69,7 @@ def optimize_threshold(
             choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore)
             for limit in _MOST_PER_POINT
         ]
-        best = max(reversed(tried), key=lambda found: found.f1)  # of equal ones the largest limit
+        best = max(tried, key=lambda found: round(found.f1, 2))  # of equal ones the smallest limit: fewer to look at
         if by_frequency:
             import numpy as np
 
@@ -87,7 +87,7 @@ def optimize_threshold(
         print_json(facts | {"saved": save})
         return
     out.print(thresholds_table(facts))
-    print_result(f"Best: at most {best.limit} labels, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
+    print_result(f"Best: at most {number_of(best.limit, 'label')}, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
     if not save and len(best.values) == 1:
         decisions = f"--threshold {best} -k {best.limit}"
         print_result(f'Try: longtail predict {as_word(folder)} {decisions} --text "…", or keep it with --save')

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import out, print_json, print_remark, print_result, written
+from longtail.cli.console import number_of, out, print_json, print_remark, print_result, written
 from longtail.cli.decisions import DecisionOptions, read_threshold
 from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder, check_output_file
 from longtail.cli.progress_bar import doing
@@ -89,7 +89,7 @@ def predict_labels(
             facts = predict_files(input, out_file, tagger, wanted, options, made_from)
         n_files, n = facts["n_files"], facts["n_points"]
         print_json({"out": out_file, **facts}) if json else print_result(
-            written(out_file, f"{n_files:,} files, {n:,} points now")
+            written(out_file, f"{number_of(n_files, 'file')}, {number_of(n, 'point')} now")
         )
         return
     from longtail.cli import results
@@ -116,7 +116,7 @@ def predict_labels(
             n = file.write(stream, rows.tab_separated, b"point\tlabel\tscore\n")
         else:
             n = file.write(stream, rows.json_lines, b"")
-    what = written(out_file, f"labels for {n:,} points")
+    what = written(out_file, f"labels for {number_of(n, 'point')}")
     if input is not None and count.points >= 10_000:
         print_remark(str(count))
     print_json({"out": out_file, "n_points": n}) if json else print_result(what)

@@ -22,10 +22,17 @@ if TYPE_CHECKING:
 
 _FORMATS = {"html": (".html", ".htm"), "md": (".md", ".markdown")}
 ModelFolders = Annotated[
-    list[Path], typer.Argument(metavar="DIR", help="Folders of saved models; the first is compared with the others.")
+    list[Path],
+    typer.Argument(
+        metavar="DIR... DATA",
+        help="Folders of saved models, the first of which is compared with the others, and a dataset with labels.",
+    ),
 ]
 DataToRead = Annotated[
-    str, typer.Option("--data", "-d", metavar="DATA", help="A dataset with labels.", show_default=False)
+    str | None,
+    typer.Option(
+        "--data", "-d", metavar="DATA", help="The dataset, if it is not the last argument.", show_default=False
+    ),
 ]
 OutPage = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
 PageFormat = Annotated[
@@ -53,7 +60,7 @@ class ReportedDataOptions(DataOptions):
 
 def report_models(
     folders: ModelFolders,
-    data: DataToRead,
+    data: DataToRead = None,
     out_file: OutPage = Path("report.html"),
     page_format: PageFormat = None,
     json: JsonFlag = False,
@@ -62,6 +69,8 @@ def report_models(
     propensities: PropensityOptions,
 ) -> None:
     """Write one page about saved models, measured on the test part of DATA or, if it has none, on all of it."""
+    if data is None:
+        folders, data = _models_and_data(folders)
     page_format = _chosen_format(page_format, out_file)
     check_output_file(out_file, "--out", data, options.labels_file)
     taggers = [registry.load_tagger(folder) for folder in folders]
@@ -88,6 +97,13 @@ def report_models(
         print_json({"out": out_file, "format": page_format, "models": [model.row for model in collected.models]})
     else:
         print_result(written(out_file, f"a report on {len(taggers)} model{'s' if len(taggers) > 1 else ''}"))
+
+
+def _models_and_data(given: list[Path]) -> tuple[list[Path], str]:
+    """Take the last argument for the data."""
+    if len(given) < 2 or (given[-1] / "model.json").is_file():
+        raise SettingsError("Give the models and then the data: report DIR... DATA.")
+    return given[:-1], str(given[-1])
 
 
 def _chosen_format(given: str | None, path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, out, print_json, print_remark, print_result, size, written
+from longtail.cli.console import as_word, number_of, out, print_json, print_remark, print_result, size, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -146,7 +146,7 @@ def train_model(
     checkpoint = checkpoint_of(out_folder, run.fresh)
     with engine.use(run.engine), ranker.resumable(checkpoint):
         with (
-            doing(f"training {model} on {read.n_points:,} points, {read.n_labels:,} labels"),
+            doing(f"training {model} on {number_of(read.n_points, 'point')}, {number_of(read.n_labels, 'label')}"),
             measure.stopwatch() as watch,
         ):
             tagger.fit_dataset(read)
@@ -233,8 +233,9 @@ def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> No
         print_json(facts)
         return
     print_result(
-        f"Training {model} on {data.name} ({data.n_points:,} points, {data.n_features:,} features, "
-        f"{data.n_labels:,} labels) needs about {facts['memory_mb']:,.0f} MB of memory and "
+        f"Training {model} on {data.name} ({number_of(data.n_points, 'point')}, "
+        f"{number_of(data.n_features, 'feature')}, "
+        f"{number_of(data.n_labels, 'label')}) needs about {facts['memory_mb']:,.0f} MB of memory and "
         f"{facts['train_seconds']:,.1f} s; the model about {size(expected.model_bytes / 1e6)}. "
         f"Time and size are extended from {expected.n_sample:,} points."
     )

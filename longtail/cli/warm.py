@@ -16,7 +16,7 @@ import typer
 
 from longtail import progress, registry
 from longtail.child_python import child_command, child_environment
-from longtail.cli.console import print_json, print_remark, print_result
+from longtail.cli.console import number_of, print_json, print_remark, print_result
 from longtail.cli.options import JsonFlag
 from longtail.cli.progress_bar import doing
 from longtail.errors import LongtailError, SettingsError
@@ -63,7 +63,8 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
         )
     done, left_out = [], []
     logging.getLogger("longtail").setLevel(logging.WARNING)  # remarks on made-up data say nothing to the user
-    with doing(f"compiling kernels of {len(wanted)} models, once per machine"):
+    duration = "about half a minute" if len(wanted) == 1 else "some minutes"
+    with doing(f"compiling kernels of {number_of(len(wanted), 'model')}, once per machine; this takes {duration}"):
         for i, name in enumerate(wanted):
             with progress.stage(f"{name} ({i + 1} of {len(wanted)})"):
                 try:

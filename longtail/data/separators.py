@@ -64,10 +64,36 @@ def choose_separator(cells: Sequence[object]) -> str | None:
 
 
 def cut_cell(cell: str, separator: str | None) -> list[str]:
-    """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed."""
-    pieces = cell.split(separator) if separator else [cell]
+    """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed.
+
+    A label in double quotes may contain the separator, as in CSV files; the quotes are removed.
+
+    Examples
+    --------
+    >>> cut_cell('"boat, barge", river', ",")
+    ['boat, barge', 'river']
+    """
+    if separator and '"' in cell:
+        pieces = _cut_quoted(cell, separator)
+    else:
+        pieces = cell.split(separator) if separator else [cell]
     names = [name for piece in pieces if (name := piece.strip())]
     return [match[1] if name[0] == "<" and (match := _BRACKETED.fullmatch(name)) else name for name in names]
+
+
+def _cut_quoted(cell: str, separator: str) -> list[str]:
+    """Cut at separators outside double quotes; quotes that do not enclose a whole label are plain characters."""
+    end = rf"\s*(?:{re.escape(separator)}|$)"
+    quoted, plain = re.compile(rf'\s*"((?:[^"]|"")+)"{end}'), re.compile(rf"(.*?){end}", re.DOTALL)
+    pieces, at = [], 0
+    while at < len(cell):
+        match = quoted.match(cell, at)
+        piece = match[1].replace('""', '"') if match else None
+        match = match or plain.match(cell, at)
+        assert match is not None  # the end of the cell ends any label
+        pieces.append(match[1] if piece is None else piece)
+        at = match.end()
+    return pieces
 
 
 @dataclass

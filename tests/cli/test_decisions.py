@@ -104,6 +104,15 @@ def test_optimize_compares_and_saves(run: Run, table: Path) -> None:
     run("predict", "m", "--text", "a pear", "--threshold", "auto")
 
 
+def test_optimize_prefers_the_smallest_of_equal_limits(run: Run, tmp_path: Path) -> None:
+    lines = [f"{fruit} and more,{fruit}" for fruit in ("pear", "quince", "plum", "fig") for _ in range(15)]
+    (tmp_path / "one.csv").write_text("\n".join(["text,labels", *lines]) + "\n")
+    run("train", tmp_path / "one.csv", "--model", "parabel(n_trees=1)", "--out", "m")
+    shown = " ".join(run("optimize", "m", tmp_path / "one.csv").stdout.split())
+    assert "Best: at most 1 label, threshold" in shown
+    assert "micro-F1 100.00" in shown
+
+
 def test_optimize_refuses_to_save_into_a_ranker_alone(run: Run, sparse: Path) -> None:
     data = longtail.read(sparse)
     longtail.make("popular").fit(data.X, data.Y).save("m")

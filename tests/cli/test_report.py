@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,18 @@ def test_report_of_two_models(run: Run, raw: Path, models: list[str]) -> None:
     measured = json.loads(run("evaluate", "bonsai", raw, "--json").stdout)[0]
     for metric in ("P@1", "PSP@5", "B@3", "C@5"):
         assert facts["models"][0][metric] == pytest.approx(measured[metric])
+
+
+def test_data_may_be_the_last_argument(run: Run, raw: Path, models: list[str]) -> None:
+    run("report", *models, "--data", raw, "--out", "option.html")
+    run("report", *models, raw, "--out", "argument.html")
+    assert _without_times("argument.html") == _without_times("option.html")
+    for words in (["bonsai"], models):
+        assert "report DIR... DATA" in " ".join(run("report", *words, code=2).stderr.split())
+
+
+def _without_times(path: str) -> str:
+    return re.sub(r"[0-9.]+", "", Path(path).read_text(encoding="utf-8"))
 
 
 def test_report_of_features(run: Run, sparse: Path) -> None:

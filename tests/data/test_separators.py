@@ -140,3 +140,20 @@ def test_long_examples_are_left_out(tmp_path, caplog):
         read(write_csv(tmp_path / "uris.csv", cells), vectorizer=None)
     assert uris[0] in caplog.text
     assert uris[2] not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("cell", "names"),
+    [
+        ('"boat, barge", river', ["boat, barge", "river"]),
+        ('river,"boat, barge"', ["river", "boat, barge"]),
+        ('"say ""no"", twice" , river,', ['say "no", twice', "river"]),
+        ('5" pipe, 6" pipe', ['5" pipe', '6" pipe']),
+        ('"open, river', ['"open', "river"]),
+        ('"so" called, river', ['"so" called', "river"]),
+        ('"", river', ['""', "river"]),
+    ],
+)
+def test_a_quoted_label_may_contain_the_separator(cell: str, names: list[str]) -> None:
+    assert cut_cell(cell, ",") == names
+    assert cut_cell(cell.replace(",", "::"), "::") == [name.replace(",", "::") for name in names]
