@@ -17,8 +17,8 @@ Held-out texts lose the words that no other text has (:func:`longtail.data.split
 TextMatch in six trials of 36,000 training points and 9,000 others (three data sets), 2.0 points became 1.4.
 A base that holds points out itself must do the same within each copy: with RankNet and 6,000 points of tate, whose
 copies did not, the error was 4.1 instead of 1.4. A base that learns from a few held-out points how sure its scores are
-learns it once, for all copies: DECAF has 300 such points where it is fitted to 6,000, so that its probabilities are too
-high or too low by 2 points or more, and those of each copy by another number.
+learns it once, for all copies: DECAF has 300 such points where it is fitted to 6,000. Two copies fitted to 4,500 Debian
+packages learnt offsets of -1.1 and -1.5 in log odds.
 """
 
 from __future__ import annotations
