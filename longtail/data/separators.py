@@ -66,7 +66,8 @@ def choose_separator(cells: Sequence[object]) -> str | None:
 def cut_cell(cell: str, separator: str | None) -> list[str]:
     """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed.
 
-    A label in double quotes may contain the separator, as in CSV files; the quotes are removed.
+    A label that contains the separator may stand in double quotes, as in CSV files. All other quotes are plain
+    characters.
 
     Examples
     --------
@@ -82,12 +83,13 @@ def cut_cell(cell: str, separator: str | None) -> list[str]:
 
 
 def _cut_quoted(cell: str, separator: str) -> list[str]:
-    """Cut at separators outside double quotes; quotes that do not enclose a whole label are plain characters."""
+    """Cut at separators, but for those in a label that stands in double quotes; remove these quotes."""
     end = rf"\s*(?:{re.escape(separator)}|$)"
     quoted, plain = re.compile(rf'\s*"((?:[^"]|"")+)"{end}'), re.compile(rf"(.*?){end}", re.DOTALL)
     pieces, at = [], 0
     while at < len(cell):
         match = quoted.match(cell, at)
+        match = match if match and separator in match[1] else None
         piece = match[1].replace('""', '"') if match else None
         match = match or plain.match(cell, at)
         assert match is not None  # the end of the cell ends any label

@@ -152,6 +152,7 @@ def test_long_examples_are_left_out(tmp_path, caplog):
         ('"open, river', ['"open', "river"]),
         ('"so" called, river', ['"so" called', "river"]),
         ('"", river', ['""', "river"]),
+        ('"boat", "boat, barge"', ['"boat"', "boat, barge"]),
     ],
 )
 def test_a_quoted_label_may_contain_the_separator(cell: str, names: list[str]) -> None:
