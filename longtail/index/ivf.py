@@ -5,7 +5,9 @@ of them by code are scored again exactly. Partitions come from k-means. Whether 
 mean or by its direction alone, and how far a search goes, is measured when the index is built, so that the requested
 recall is met: at most `n_probe` partitions are opened, and fewer where the centroid of
 the next one scores less than `reach` times the best vector so far. On vectors without structure nearly all partitions
-may be needed; the search is then a scan of the codes, a few times as fast as an exact one.
+may be needed; the search is then a scan of the codes, a few times as fast as an exact one. Vectors that score high for
+queries from all directions, such as those of labels with a large bias, have a partition of their own that is always
+opened, where that makes searches shorter.
 
 All parts are plain arrays, so that a stored index is memory-mapped and searching needs no library.
 """
@@ -23,6 +25,7 @@ from longtail.index.partition import (
     Partitioned,
     nearest_centroids,
     needed_effort,
+    sample_searches,
     sampled_queries,
     train_partitions,
 )
@@ -30,9 +33,10 @@ from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.params import Constraint, Integer, Number, optional
 from longtail.sparse import frozen
-from longtail.store.facts import Record, check_facts
+from longtail.store.facts import YES_NO, Record, check_facts
 from longtail.store.invariants import Rules, codes, floats, indices, pointers
 
+_HUBS = 1.0  # vectors that a search always looks at, as a multiple of the square root of all
 _PARTITION_ARRAYS = ("centroids", "indptr", "order", "codes", "scales")
 
 
@@ -52,6 +56,8 @@ class IVFIndex(Index):
         Share of the true `recall_k` nearest vectors to find.
     recall_k : int
         Number of neighbours that `recall` is about.
+    log_odds : bool
+        Whether scores of `queries` are log odds. Neighbours then count by their probability in the recall, not equally.
     n_rescored : int
         Number of vectors that may be scored exactly, the best by code (never fewer than 2 k).
     queries : array, shape (m, d), optional
@@ -73,6 +79,7 @@ class IVFIndex(Index):
         n_probe: int | None = None,
         recall: float = 0.99,
         recall_k: int = 5,
+        log_odds: bool = False,
         n_rescored: int = 64,
         queries: np.ndarray | None = None,
         random_state: int = 0,
@@ -90,6 +97,7 @@ class IVFIndex(Index):
             "n_probe": n_probe,
             "recall": recall,
             "recall_k": recall_k,
+            "log_odds": bool(log_odds),
         }
         self._queries = sampled_queries(queries, self.random_state)
         self._build(n_jobs)
@@ -111,7 +119,7 @@ class IVFIndex(Index):
         self._effort = self._go(int(value), -math.inf)
 
     def _go(self, n_probe: int, reach: float) -> kernels.Effort:
-        return kernels.Effort(int(n_probe), float(reach), self.n_rescored)
+        return kernels.Effort(int(n_probe), float(reach), self.n_rescored, self._hubs)
 
     def _build(self, n_jobs: int | None) -> None:
         n, wanted = len(self), self._wanted
@@ -123,18 +131,37 @@ class IVFIndex(Index):
             made = Partitioned(self._held, np.empty((0, self.width), np.float32), np.empty(0, np.int32))
         effort = max(1, n_partitions), -math.inf
         if n:
-            # Half of what may be missed is left to n_probe and half to reach; codes miss next to nothing.
-            share, k = (1 + wanted["recall"]) / 2, int(wanted["recall_k"])
-            ways = [
-                (needed_effort(parts, self._queries, self.metric, k, share, self.random_state, n_jobs), parts)
-                for parts in (made, made.of_equal_length())
-            ]
-            effort, made = min(ways, key=lambda way: way[0][0])
-        self._lay_out(made.centroids, made.partition, n_jobs)
+            effort, made = self._cheapest(made, n_jobs)
+        self._lay_out(made, n_jobs)
         self._effort = self._go(*effort) if wanted["n_probe"] is None else self._go(wanted["n_probe"], -math.inf)
 
-    def _lay_out(self, centroids: np.ndarray, partition: np.ndarray, n_jobs: int | None = None) -> None:
+    def _cheapest(self, made: Partitioned, n_jobs: int | None) -> tuple[tuple[int, float], Partitioned]:
+        """Return the effort that finds what `recall` asks for, and the way to rank partitions that needs the least."""
+        n, k, log_odds = len(self), int(self._wanted["recall_k"]), self._wanted.get("log_odds", False)
+        samples = sample_searches(self._held, self._queries, self.metric, k, log_odds, self.random_state, n_jobs)
+        n_hubs = round(_HUBS * math.sqrt(n))
+        ways = [made]
+        if 0 < n_hubs < n:
+            ways.append(made.with_hubs(np.concatenate([sample.queries for sample in samples]), n_hubs))
+        # Half of what may be missed is left to n_probe and half to reach; codes miss next to nothing.
+        share = (1 + self._wanted["recall"]) / 2
+        efforts = [
+            (needed_effort(parts, samples, share), parts) for way in ways for parts in (way, way.of_equal_length())
+        ]
+        per_partition = n / len(made.centroids)
+
+        def n_scanned(way: tuple[tuple[int, float], Partitioned]) -> float:
+            (n_probe, _), parts = way
+            return n_probe * per_partition + (n_hubs if parts.hubs else 0)
+
+        plain = min((way for way in efforts if not way[1].hubs), key=n_scanned)
+        best = min(efforts, key=n_scanned)
+        # The effort is measured on a sample. A small saving is as likely to be chance, which costs recall.
+        return best if n_scanned(best) < 0.5 * n_scanned(plain) else plain
+
+    def _lay_out(self, made: Partitioned, n_jobs: int | None = None) -> None:
         """Bring the vectors of each partition together."""
+        _, centroids, partition, self._hubs = made
         n, rows = len(partition), self._held.rows
         indptr = np.concatenate([[0], np.cumsum(np.bincount(partition, minlength=len(centroids)))]).astype(np.int64)
         order = frozen(np.argsort(partition, kind="stable").astype(np.int32))
@@ -154,7 +181,7 @@ class IVFIndex(Index):
         partition = np.empty(len(self), np.int32)
         partition[parts.order] = np.repeat(np.arange(self.n_partitions, dtype=np.int32), np.diff(parts.indptr))
         partition[first:] = nearest_centroids(self._held.rows[first:], None, parts.centroids, None)
-        self._lay_out(parts.centroids, partition)
+        self._lay_out(Partitioned(self._held, parts.centroids, partition, self._hubs))
 
     def _rebuild(self) -> None:
         """Make new partitions.
@@ -198,6 +225,7 @@ class IVFIndex(Index):
             "random_state": self.random_state,
             "trained_on": self._trained_on,
             "wanted": self._wanted,
+            "hubs": self._hubs,
         }
         arrays = {"vectors": self._held.rows, "squares": self._held.squares}
         return meta, arrays | {name: getattr(self._parts, name) for name in _PARTITION_ARRAYS}
@@ -214,6 +242,8 @@ class IVFIndex(Index):
             "trained_on": Integer(0),
             "wanted": wanted,
         }
+        if "hubs" in meta:  # folders of older versions have none
+            facts["hubs"] = YES_NO
         check_facts(facts, meta, "a stored index")
         parts = f"{n}.partitions"
         return super().array_rules(meta, n, width) | Rules(
@@ -232,6 +262,7 @@ class IVFIndex(Index):
         index.n_rescored = int(meta["n_rescored"])
         index.random_state, index._trained_on = int(meta["random_state"]), int(meta["trained_on"])
         index._wanted, index._queries = dict(meta["wanted"]), None
+        index._hubs = bool(meta.get("hubs", False))
         index._effort = index._go(meta["n_probe"], meta.get("reach", -math.inf))
         rows = index._held.rows
         index._parts = parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTITION_ARRAYS))

@@ -7,6 +7,7 @@ product, one block of vectors at a time.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,22 @@ class Partitioned(NamedTuple):
     vectors: Vectors
     centroids: np.ndarray  # (partitions, d) means of their members, perhaps scaled; a search opens the best by score
     partition: np.ndarray  # (n,)
+    hubs: bool = False  # whether the first partition holds the vectors that a search always looks at
+
+    def with_hubs(self, queries: np.ndarray, n_hubs: int) -> Partitioned:
+        """Move the vectors that score highest on average over the queries into a partition of their own, the first.
+
+        Vectors with a large bias, such as those of frequent labels, are among the best of queries from all directions,
+        wherever they lie. Of 100,000 classifiers, 48 such vectors made a search for 99 % of the best five open 598 of
+        949 partitions; with a partition for hubs it opens 10.
+        """
+        rows = self.vectors.rows
+        partition = self.partition + 1
+        partition[np.argpartition(-(rows @ queries.mean(axis=0)), n_hubs - 1)[:n_hubs]] = 0
+        means, counts = _means(rows, np.arange(len(rows)), partition, len(self.centroids) + 1)
+        means[1:] = np.where(counts[1:, None] > 0, means[1:], self.centroids)
+        means[0] = 0
+        return Partitioned(self.vectors, means, partition, hubs=True)
 
     def of_equal_length(self) -> Partitioned:
         """Scale all centroids to the length of the mean one, so that partitions are ranked by direction alone.
@@ -98,65 +115,103 @@ def _means(
 
 
 def sampled_queries(queries: np.ndarray | None, seed: int) -> np.ndarray | None:
-    """Return as many of the queries to expect as :func:`needed_effort` uses."""
+    """Return as many of the queries to expect as :func:`sample_searches` uses."""
     if queries is None or len(queries) <= _QUERIES_SAMPLED:
         return queries
     rng = np.random.default_rng(seed)
     return np.asarray(queries)[rng.choice(len(queries), _QUERIES_SAMPLED, replace=False)]
 
 
-def needed_effort(
-    parts: Partitioned, queries: np.ndarray | None, metric: str, k: int, recall: float, seed: int, n_jobs: int | None
-) -> tuple[int, float]:
-    """Measure how far a search must go to find `recall` of the true k nearest neighbours, over a sample of queries.
+class Sample(NamedTuple):
+    """Queries to expect, with their true nearest vectors."""
 
-    Without queries, two samples are made from the vectors, and the harder one counts: vectors with noise of their own
-    length, each vector itself left out, like a point near one label; and sums of three vectors, like a point that has
-    several labels of different topics.
+    queries: np.ndarray  # (m, d)
+    nearest: np.ndarray  # (m, k) ids
+    scores: np.ndarray  # (m, k)
+    weights: np.ndarray  # (m, k) how much it matters to find each neighbour; 0 for a query's own vector
+
+
+def sample_searches(
+    vectors: Vectors,
+    queries: np.ndarray | None,
+    metric: str,
+    k: int,
+    log_odds: bool,
+    seed: int,
+    n_jobs: int | None,
+) -> list[Sample]:
+    """Return samples of searches, from which the effort of a search is chosen: that which the hardest of them needs.
+
+    Neighbours matter equally or, where scores are `log_odds`, by their probability.
+
+    Without queries, two samples are made from the vectors: vectors with noise of their own length, each vector itself
+    left out, like a point near one label; and sums of three vectors, like a point that has several labels of different
+    topics.
+    """
+    rows, squares = vectors
+    if queries is not None:
+        sample = _searched(vectors, checked(queries, "query", metric, rows.shape[1]), None, k, n_jobs)
+        return [_by_probability(sample) if log_odds else sample]
+    rng = np.random.default_rng(seed)
+    own = rng.choice(len(rows), min(len(rows), _QUERIES_SAMPLED), replace=False)
+    noise = rng.standard_normal((len(own), rows.shape[1]), np.float32)
+    noise *= np.sqrt(squares[own] / np.float32(rows.shape[1]))[:, None]
+    mixed = rows[rng.integers(0, len(rows), (_QUERIES_SAMPLED, 3))].sum(axis=1)
+    return [
+        _searched(vectors, checked(made, "query", metric), left_out, k, n_jobs)
+        for made, left_out in ((rows[own] + noise, own), (mixed, None))
+    ]
+
+
+def _searched(vectors: Vectors, queries: Vectors, own: np.ndarray | None, k: int, n_jobs: int | None) -> Sample:
+    """Search exactly; the neighbour ``own[row]`` of a query does not count."""
+    nearest, scores = exact_search(vectors, queries, k if own is None else k + 1, n_jobs)
+    counted = nearest >= 0 if own is None else (nearest >= 0) & (nearest != own[:, None])
+    return Sample(queries.rows, nearest, scores, counted.astype(np.float64))
+
+
+def _by_probability(sample: Sample) -> Sample:
+    """Let neighbours count by their probability: what is missed of a query without a likely label changes nothing."""
+    return sample._replace(weights=sample.weights / (1 + np.exp(-np.maximum(sample.scores, -60.0))))
+
+
+def needed_effort(parts: Partitioned, samples: Sequence[Sample], recall: float) -> tuple[int, float]:
+    """Measure how far a search must go to find `recall` of the true nearest neighbours of each sample.
 
     Returns
     -------
     n_probe : int
         Number of partitions to open, at most.
     reach : float
-        Share of the best vector's score below which a centroid's score ends the search. The first sort of query needs
-        one or two partitions, the second many: this separates the two, so that the first does not pay for the second.
+        Share of the best vector's score below which a centroid's score ends the search. A query near one label needs
+        one or two partitions, one near several labels many: this separates the two, so that the first does not pay for
+        the second.
     """
-    rng = np.random.default_rng(seed)
-    rows, squares = parts.vectors
-    if queries is not None:
-        return _effort_for(parts, checked(queries, "query", metric, rows.shape[1]), None, k, recall, n_jobs)
-    own = rng.choice(len(rows), min(len(rows), _QUERIES_SAMPLED), replace=False)
-    noise = rng.standard_normal((len(own), rows.shape[1]), np.float32)
-    noise *= np.sqrt(squares[own] / np.float32(rows.shape[1]))[:, None]
-    mixed = rows[rng.integers(0, len(rows), (_QUERIES_SAMPLED, 3))].sum(axis=1)
-    near, far = (
-        _effort_for(parts, checked(sample, "query", metric), left_out, k, recall, n_jobs)
-        for sample, left_out in ((rows[own] + noise, own), (mixed, None))
-    )
-    return max(near[0], far[0]), min(near[1], far[1])
+    efforts = [_effort_for(parts, sample, recall) for sample in samples]
+    return max(n_probe for n_probe, _ in efforts), min(reach for _, reach in efforts)
 
 
-def _effort_for(
-    parts: Partitioned, queries: Vectors, own: np.ndarray | None, k: int, recall: float, n_jobs: int | None
-) -> tuple[int, float]:
-    """Measure the effort that these queries need; the neighbour ``own[row]`` of a query does not count."""
-    nearest, scores = exact_search(parts.vectors, queries, k if own is None else k + 1, n_jobs)
-    near = queries.rows @ parts.centroids.T  # (queries, partitions)
-    at = np.take_along_axis(near, parts.partition[nearest], axis=1)  # of the partition of each neighbour
-    counted = nearest >= 0 if own is None else (nearest >= 0) & (nearest != own[:, None])
-    if not counted.any():
+def _effort_for(parts: Partitioned, sample: Sample, recall: float) -> tuple[int, float]:
+    near = sample.queries @ parts.centroids.T  # (queries, partitions)
+    if parts.hubs:
+        near[:, 0] = np.inf
+    at = np.take_along_axis(near, parts.partition[sample.nearest], axis=1)  # of the partition of each neighbour
+    if not sample.weights.any():
         return len(parts.centroids), -math.inf
-    ordered = np.sort(-near, axis=1)
-    ranks = [np.searchsorted(row, -there[use], "right") for row, there, use in zip(ordered, at, counted, strict=True)]
-    n_probe = int(_quantile(np.concatenate(ranks), recall))
-    rises = scores[:, 0] > 0  # a query without a positive score never ends early
-    if not counted[rises].any():
+    ranks = [np.searchsorted(row, -there, "right") for row, there in zip(np.sort(-near, axis=1), at, strict=True)]
+    n_probe = int(_quantile(np.array(ranks), sample.weights, recall))
+    rises = sample.scores[:, 0] > 0  # a query without a positive score never ends early
+    if not sample.weights[rises].any():
         return n_probe, -math.inf
-    shares = (at[rises] / scores[rises, :1])[counted[rises]]
-    return n_probe, float(-_quantile(-shares, recall))
+    return n_probe, float(-_quantile(-at[rises] / sample.scores[rises, :1], sample.weights[rises], recall))
 
 
-def _quantile(values: np.ndarray, share: float) -> float:
-    """Return the smallest of the values that at least `share` of them do not exceed."""
-    return np.sort(values)[min(len(values), math.ceil(share * len(values))) - 1]
+def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
+    """Return the smallest value that at least `share` of the weight does not exceed; what has no weight is left out."""
+    there = weights > 0
+    values, weights = values[there], weights[there]
+    order = np.argsort(values, kind="stable")
+    reached = np.cumsum(weights[order])
+    # Rounding must not make a sum of weights fall short of the share that it is.
+    at = np.searchsorted(reached, share * reached[-1] * (1 - 1e-12))
+    return values[order][min(at, len(values) - 1)]

@@ -51,6 +51,7 @@ class Effort(NamedTuple):
     n_probe: int  # partitions opened, at most
     reach: float  # a partition whose centroid scores less than this share of the best vector ends the search
     n_rescored: int  # vectors scored exactly, at most
+    hubs: bool  # whether the first partition is always opened first, whatever its centroid
 
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
@@ -246,10 +247,10 @@ def probe(query, parts, effort, k, ids, scores):
 
     Return how many were found, and how many partitions were opened.
 
-    Partitions are opened in the order of their centroids' scores, until `effort` is spent. More are opened while they
-    hold fewer vectors than are to be scored exactly (never fewer than 2 k), so that min(k, n) are always found. Of the
-    best by code, those are scored exactly that could be among the k best: a code is taken to be off by less than six
-    standard deviations of its rounding error.
+    Partitions are opened in the order of their centroids' scores, that of the hubs before all others, until `effort` is
+    spent. More are opened while they hold fewer vectors than are to be scored exactly (never fewer than 2 k), so that
+    min(k, n) are always found. Of the best by code, those are scored exactly that could be among the k best: a code is
+    taken to be off by less than six standard deviations of its rounding error.
     """
     n_partitions, width = parts.centroids.shape
     if n_partitions == 0:
@@ -258,6 +259,8 @@ def probe(query, parts, effort, k, ids, scores):
     near = np.empty(n_partitions, np.float32)
     for p in range(n_partitions):
         near[p] = _dot(query, parts.centroids[p])
+    if effort.hubs:
+        near[0] = np.inf
     best = np.empty(n_partitions, np.int32)
     best_near = np.empty(n_partitions, np.float32)
     n_best = top_k_row(near, min(effort.n_probe, n_partitions), best, best_near)

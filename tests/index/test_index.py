@@ -95,6 +95,46 @@ def test_recall_of_approximate_search(kind: str, metric: str) -> None:
         assert index.n_probe < index.n_partitions
 
 
+def with_hubs(n: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Return clustered vectors with a bias, large for a few in random directions, and queries near the others."""
+    rng = np.random.default_rng(0)
+    vectors = np.column_stack([clustered(n, 16), np.zeros(n, np.float32)]).astype(np.float32)
+    vectors[:20, -1] = 0.85  # the bias of frequent labels
+    chosen = rng.integers(20, n, 400)
+    queries = vectors[chosen] + 0.05 * rng.standard_normal((400, 17)).astype(np.float32)
+    queries[:, -1] = 1
+    return vectors, queries
+
+
+def test_vectors_that_suit_every_query_are_always_looked_at() -> None:
+    vectors, queries = with_hubs()
+    index = make_index(vectors, "ip", "ivf", queries=queries[:200], recall=0.98, recall_k=10)
+    assert isinstance(index, IVFIndex)
+    expected = best(scores_of(queries[200:], vectors, "ip"), 10)
+    assert np.isin(expected, np.arange(20)).mean() > 0.2  # hubs are among the best of most queries
+    assert recall(index.search(queries[200:], 10)[0], expected) >= 0.97
+    assert index.n_probe < 0.2 * index.n_partitions
+    loaded = from_arrays(*index.to_arrays())
+    np.testing.assert_array_equal(loaded.search(queries, 10)[0], index.search(queries, 10)[0])
+    index.add(vectors[100:110])
+    found = index.search(vectors[100:110], 3)[0]
+    assert len(set(range(4000, 4010)) & set(found.ravel().tolist())) >= 8
+
+
+def test_neighbours_may_count_by_their_probability() -> None:
+    rng = np.random.default_rng(1)
+    vectors = np.column_stack([8 * clustered(4000, 16), np.full(4000, -4)]).astype(np.float32)
+    queries = vectors[rng.integers(0, 4000, 200)] / 8
+    queries[::2] = 0.05 * rng.standard_normal((100, 17))  # far from every vector: all have log odds of about -4
+    queries[:, -1] = 1
+    equal, likely = (
+        make_index(vectors, "ip", "ivf", queries=queries, recall=0.98, log_odds=odds) for odds in (False, True)
+    )
+    assert isinstance(equal, IVFIndex)
+    assert isinstance(likely, IVFIndex)
+    assert likely.n_probe < 0.7 * equal.n_probe
+
+
 def test_partitions_meet_the_recall_even_without_structure() -> None:
     rng = np.random.default_rng(0)
     vectors, queries = (rng.standard_normal((n, 32)).astype(np.float32) for n in (3000, 200))

@@ -75,7 +75,7 @@ def test_sums_of_codes_do_not_overflow(width: int) -> None:
     ids, scores = np.empty(1, np.int32), np.empty(1, np.float32)
     centroid = vectors.mean(axis=0)[None]
     parts = search.Partitions(vectors, centroid, np.array([0, 3]), order, codes, scales)
-    assert search.probe(vectors[0], parts, search.Effort(1, -np.inf, 1), 1, ids, scores) == (1, 1)
+    assert search.probe(vectors[0], parts, search.Effort(1, -np.inf, 1, False), 1, ids, scores) == (1, 1)
     assert (ids[0], scores[0]) == (2, 2 * width)
 
 
@@ -86,8 +86,21 @@ def test_a_search_ends_where_the_next_centroid_is_too_far() -> None:
     parts = search.Partitions(vectors, vectors[::2].copy(), np.array([0, 2, 4, 6]), order, codes, scales)
     ids, scores = np.empty(1, np.int32), np.empty(1, np.float32)
     for reach, opened in ((0.6, 1), (0.4, 2), (0.2, 3), (-np.inf, 3)):
-        assert search.probe(np.ones(3, np.float32), parts, search.Effort(3, reach, 1), 1, ids, scores) == (1, opened)
+        effort = search.Effort(3, reach, 1, False)
+        assert search.probe(np.ones(3, np.float32), parts, effort, 1, ids, scores) == (1, opened)
         assert (ids[0], scores[0]) == (0, 4)
+
+
+def test_the_partition_of_the_hubs_is_opened_first() -> None:
+    vectors = np.repeat(np.diag([1.0, 2.0, 4.0]).astype(np.float32), 2, axis=0)
+    order, codes, scales = np.arange(6, dtype=np.int32), np.empty((6, 3), np.int8), np.empty(6, np.float32)
+    search.encode_int8(vectors, order, 0, 6, codes, scales)
+    parts = search.Partitions(vectors, vectors[::2].copy(), np.array([0, 2, 4, 6]), order, codes, scales)
+    ids, scores = np.empty(1, np.int32), np.empty(1, np.float32)
+    for hubs, n_probe, found in ((False, 1, 4), (True, 1, 0), (True, 2, 4)):
+        effort = search.Effort(n_probe, -np.inf, 1, hubs)
+        assert search.probe(np.ones(3, np.float32), parts, effort, 1, ids, scores) == (1, n_probe)
+        assert ids[0] == found
 
 
 def test_nearest_centroids_and_sums_of_members() -> None:
