@@ -23,7 +23,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail import progress
-from longtail.errors import SettingsError
+from longtail.errors import ModelError, SettingsError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.rerank import CandidateLists, RankingRule
 from longtail.kernels.topk import TopLabels
@@ -54,7 +54,7 @@ from longtail.sparse import (
 )
 from longtail.store import Stored
 from longtail.store.facts import ListOf
-from longtail.store.invariants import Rules, csr, floats
+from longtail.store.invariants import REMEDY, Rules, csr, floats
 
 
 class RankNet(PresetRanker, Wrapper):
@@ -314,6 +314,10 @@ class RankNet(PresetRanker, Wrapper):
 
     @classmethod
     def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:
+        meta = stored.meta
+        learnt = meta["params"].get("method", "blocks") == "blocks"
+        if len(meta["largest"]) != (len(meta["typical"]) if learnt else 1):
+            raise ModelError(f"{stored.folder}: typical and largest in model.json differ in length. {REMEDY}")
         rules = Rules({"points": floats("L", least=0), "propensity": floats("L", above=0)})
         rules |= Reranker.array_rules(len(stored.arrays["pair_ptr"]) > 1)
         return rules | csr("text", "L", "D", unit=True) if "text_data" in stored.arrays else rules

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
 import longtail
 from longtail.data import synthetic
-from longtail.errors import SettingsError
+from longtail.errors import ModelError, SettingsError
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Ranker
 from longtail.models.fastxml import FastXML
@@ -51,6 +54,22 @@ class TestAroundPopular(RankerContract):
 
     def make(self, **params: object) -> Ranker:
         return RankNet(Popular(), n_candidates=10, **params)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["blocks", "inverse_propensity"])
+@pytest.mark.parametrize("fact", ["typical", "largest"])
+def test_positions_that_do_not_fit_together_are_refused_on_load(tmp_path: Path, fact: str, method: str) -> None:
+    X, Y, _ = toy()
+    RankNet(Popular(), method=method).fit(X, Y).save(tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    document = json.loads(path.read_text())
+    document["meta"][fact].append(1.0)
+    path.write_text(json.dumps(document))
+    if fact == "typical" and method != "blocks":  # not used
+        longtail.load(tmp_path / "m")
+        return
+    with pytest.raises(ModelError, match="typical and largest"):
+        longtail.load(tmp_path / "m")
 
 
 @pytest.mark.parametrize("base", [FastXML(n_trees=5, cost=1.0), GLaS(dim=16, epochs=3)], ids=["fastxml", "glas"])
