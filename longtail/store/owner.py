@@ -140,8 +140,12 @@ def held(target: Path) -> Iterator[None]:
                 ) from None
             _remove_stale(lock, owner)
             continue
-        with os.fdopen(descriptor, "w") as file:
-            file.write(mine)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(mine)
+        except OSError:  # a full disk: a lock without a name would stay
+            lock.unlink(missing_ok=True)
+            raise
         try:
             yield
         finally:

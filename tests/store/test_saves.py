@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import random
 import signal
@@ -135,3 +137,16 @@ def test_a_file_killed_in_writing_is_removed_by_the_next(tmp_path: Path) -> None
     with atomic.atomic_file(tmp_path / "f") as path:
         path.write_text("whole")
     assert [entry.name for entry in tmp_path.iterdir()] == ["f"]
+
+
+def test_a_lock_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk, where a file can be made and nothing written to it."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(owner.os, "fdopen", lambda descriptor, mode: os.close(descriptor) or Full())
+    with pytest.raises(OSError, match="No space left"), owner.held(tmp_path / "m"):
+        pass
+    assert not list(tmp_path.iterdir())
