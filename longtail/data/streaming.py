@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,8 @@ def line_blocks_of(stream: Iterable[bytes], name: str, skip: int = 0) -> Iterato
         try:
             texts.append(line.decode("utf-8-sig" if number == 0 else "utf-8").rstrip("\r\n"))
         except UnicodeDecodeError:
-            remedy = "Convert the text, for example with iconv -f latin1 -t utf-8"
+            written = "utf-16" if line.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "latin1"
+            remedy = f"Convert the text, for example with iconv -f {written} -t utf-8"
             raise DataError("the line is not UTF-8", path=name, line=number + 1, remedy=remedy) from None
         if len(texts) == BLOCK:
             yield PointBlock(start, texts, None)

@@ -12,6 +12,7 @@ import csv
 import io
 import threading
 from array import array
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -324,7 +325,9 @@ def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Ch
                 reader = csv.reader(rows, delimiter=delimiter, strict=True)
             yield from (_headerless_rows if headerless else _csv_rows)(table, reader, choose)
     except UnicodeDecodeError:
-        remedy = "Convert it to UTF-8, for example with iconv -f windows-1252 -t utf-8"
+        with open_bytes(path) as stream:
+            written = "utf-16" if stream.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "windows-1252"
+        remedy = f"Convert it to UTF-8, for example with iconv -f {written} -t utf-8"
         raise table.error("the file is not UTF-8", _line_not_utf8(path), remedy=remedy) from None
     finally:
         csv.field_size_limit(limit)

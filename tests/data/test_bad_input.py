@@ -313,3 +313,9 @@ def test_parquet_without_polars_names_the_extra(tmp_path, monkeypatch):
         SettingsError, match=r'd.parquet: reading Parquet needs polars.*pip install "longtail\[parquet\]"'
     ):
         read(tmp_path / "d.parquet")
+
+
+def test_a_table_in_utf_16_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_bytes("text,labels\na,x\n".encode("utf-16"))
+    with pytest.raises(DataError, match="iconv -f utf-16 -t utf-8"):
+        longtail.read(tmp_path / "d.csv")
