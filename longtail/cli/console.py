@@ -10,24 +10,42 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 
 from longtail.errors import LongtailError
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to :func:`guarded`, as all other output does; rich would exit with code 1."""
+    """A console that leaves a closed pipe to :func:`guarded`, as all other output does; rich would exit with code 1.
+
+    Control characters are shown and not sent: a label name or a text must not steer the terminal of its reader.
+    """
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Return the pieces of what is printed, with control characters as Python would write them."""
+        for segment in super().render(renderable, options):
+            if segment.control is None and _CONTROL.search(segment.text):
+                yield Segment(printable(segment.text), segment.style)
+            else:
+                yield segment
 
+
+def printable(text: str) -> str:
+    """Return a text with control characters as Python would write them; tables measure the width of the result."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # the latter change the direction
 out = _Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
 err = _Console(stderr=True)
 
@@ -40,8 +58,9 @@ def print_result(message: str, style: str = "") -> None:
 
 
 def print_remark(message: str, style: str = "dim") -> None:
-    """Print a remark beside the result, on standard error."""
-    err.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+    """Print a remark beside the result, on standard error; where that cannot be written to, work goes on without it."""
+    with suppress(OSError):
+        err.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def written(path: Path, what: str = "") -> str:

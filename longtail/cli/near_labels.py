@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from longtail import registry
+from longtail.cli.console import printable
 from longtail.errors import ModelError
 from longtail.names import find_label
 
@@ -57,9 +58,11 @@ def near_labels_table(facts: dict[str, Any]) -> Table:
         table.add_column(head, justify="right" if head in ("points", "cosine") else "left")
     graph, vectors = facts["graph"], facts["vectors"]
     for at in range(max(len(graph), len(vectors), 1)):
-        left = (Text(graph[at]["label"]), f"{graph[at]['weight']:g}") if at < len(graph) else ("", "")
+        left = (Text(printable(graph[at]["label"])), f"{graph[at]['weight']:g}") if at < len(graph) else ("", "")
         if not graph and at == 0:
             left = (Text("no edges", "dim"), "")
-        right = (Text(vectors[at]["label"]), f"{vectors[at]['cosine']:.2f}") if at < len(vectors) else ("", "")
+        right = (
+            (Text(printable(vectors[at]["label"])), f"{vectors[at]['cosine']:.2f}") if at < len(vectors) else ("", "")
+        )
         table.add_row(*left, *right)
     return table

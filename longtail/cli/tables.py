@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from longtail.cli.console import size
+from longtail.cli.console import printable, size
 from longtail.cli.measure import KS, METRIC_NAMES
 
 _MEANINGS = {
@@ -158,7 +158,7 @@ def suggestions_table(suggestions: list[tuple[str, float]], *, width: int = 12) 
     table = Table.grid(padding=(0, 2))
     for label, score in suggestions:
         bar = "█" * round(width * score)
-        table.add_row(f"  {score:.3f}", Text(f"{bar:<{width}}", "cyan"), Text(label))
+        table.add_row(f"  {score:.3f}", Text(f"{bar:<{width}}", "cyan"), Text(printable(label)))
     return table
 
 

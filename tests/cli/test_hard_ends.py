@@ -314,3 +314,20 @@ def test_load_tagger_wraps_a_ranker_that_was_saved_alone(run: Run, model: Path) 
     assert list(alone.label_names_) == [str(label) for label in range(whole.n_labels_)]
     assert (alone.label_counts_, alone.vectorizer_, alone.label_ids_) == (None, None, None)
     assert (alone.ranker_.predict([[0.0] * 69], 2) != whole.ranker_.predict([[0.0] * 69], 2)).nnz == 0
+
+
+def test_names_and_texts_do_not_steer_the_terminal(run: Run, here: Path) -> None:
+    rows = ["red apple,\x1b[31mfruit\x1b[0m", "red car,a\u202eexe", "fast car,x\x9bm"] * 4
+    (here / "d.csv").write_text("\n".join(["text,labels", *rows]))
+    run("train", "d.csv", "-m", "popular", "--out", "m")
+    shown = run("predict", "m", "--text", "red \x1b]0;title\x07 apple", "-k", "3").stdout
+    assert not set(shown) & set("\x1b\x9b\u202e\x07")
+    assert all(written in shown for written in (r"\x1b[31mfruit\x1b[0m", r"a\u202eexe", r"x\x9bm", r"\x1b]0;title"))
+    exact = json.loads(run("predict", "m", "--text", "red", "-k", "3", "--json").stdout)
+    assert json.dumps("\x1b[31mfruit\x1b[0m") in json.dumps(exact)
+
+
+def test_work_goes_on_where_remarks_cannot_be_written(model: Path, table: Path, here: Path) -> None:
+    done = shell(f"cd '{here}' && longtail convert '{table}' x.jsonl 2</dev/null")
+    assert done.returncode == 0
+    assert (here / "x.jsonl").exists()
