@@ -315,7 +315,7 @@ def test_parquet_without_polars_names_the_extra(tmp_path, monkeypatch):
         read(tmp_path / "d.parquet")
 
 
-def test_a_table_in_utf_16_is_recognised_by_its_first_bytes(tmp_path: Path) -> None:
+def test_a_table_in_utf_16_is_recognised_by_its_first_bytes(tmp_path) -> None:
     (tmp_path / "d.csv").write_bytes("text,labels\na,x\n".encode("utf-16"))
     with pytest.raises(DataError, match="iconv -f utf-16 -t utf-8"):
-        longtail.read(tmp_path / "d.csv")
+        read(tmp_path / "d.csv")
