@@ -304,7 +304,7 @@ def test_train_names_the_fits_of_several_models(run: Run, raw: Path, monkeypatch
 
 def test_train_names_the_fits_of_a_wrapper_once(run: Run, raw: Path) -> None:
     shown = run("train", raw, "-m", "calibrated(popular)", "--out", "m").stderr
-    assert shown.count("calibrated(popular): 4 fits of popular") == 1
+    assert shown.count("calibrated(popular): 5 fits of popular") == 1
     assert "calibrated(popular) trains" not in shown
 
 
