@@ -90,12 +90,20 @@ def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: py
     model = SparseKNN.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
     query = csr_array(np.array([[3, 2, 1]], np.float32))
     for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (0, 1)):  # the rarest takes part in any case
-        monkeypatch.setattr(sparse_knn, "BUDGET", budget)
+        monkeypatch.setattr(model, "_budget", budget)
         ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1)
         assert ptr.tolist() == [0, n]
         assert sorted(labels) == list(range(n))
     monkeypatch.setattr(sparse_knn, "TERMS", 2)  # the two heaviest, 0 and 1
     assert listed(model, SparseRows.of(query), 30, 30, 1)[0].tolist() == [0, 4]
+
+
+def test_the_budget_grows_with_the_stored_points_within_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_knn, "LEAST_BUDGET", 2)
+    monkeypatch.setattr(sparse_knn, "MOST_BUDGET", 5)
+    for n, budget in ((1, 2), (12, 3), (100, 5)):
+        model = SparseKNN.of(csr_array(np.ones((n, 1), np.float32)), csr_array(np.eye(n, dtype=np.float32)))
+        assert model._budget == budget
 
 
 def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
