@@ -40,23 +40,22 @@ class BoostedTrees(FlatArrays):
 
         Fewer than `n_trees` are grown where no further tree helps; each corrects a share `rate` of what is left.
         """
-        n_right = int(right.sum())
-        usual = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
+        n, n_right = len(right), int(right.sum())
+        usual = np.log((n_right + 0.5) / (n - n_right + 0.5))
         features = np.zeros((n_trees, _DEPTH), np.int32)
         edges = np.full((n_trees, _DEPTH), np.inf, np.float32)  # an infinite edge sends every pair left
         values = np.zeros((n_trees, 1 << _DEPTH))
         grown = 0
-        if 0 < n_right < len(right):
+        if 0 < n_right < n:
             limits = [_bin_edges(pairs[:, f], right) for f in range(pairs.shape[1])]
             bins = np.empty(pairs.shape, np.uint8)
             for f, limit in enumerate(limits):
                 bins[:, f] = np.searchsorted(limit, pairs[:, f], side="left")  # a value that equals an edge stays left
             binned = Binned(bins, np.array([len(limit) + 1 for limit in limits]))
-            state = Derivatives(np.full(len(right), usual), np.empty(len(right)), np.empty(len(right)))
+            state = Derivatives(np.full(n, usual), np.empty((n, 2)), np.empty(n, np.int64))
             split_at = np.zeros(_DEPTH, np.int64)
             while grown < n_trees:
-                kernels.derive(right, state)
-                deep = kernels.grow(binned, state, rate, _RIDGE, features[grown], split_at, values[grown])
+                deep = kernels.grow(binned, right, state, rate, _RIDGE, features[grown], split_at, values[grown])
                 if deep == 0:
                     break
                 for level in range(deep):

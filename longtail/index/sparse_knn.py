@@ -22,8 +22,8 @@ from longtail.store.invariants import Rules, cosines, indices, pointers
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
 # Stored points met by way of a query's features, after which its most frequent ones are left out. With 45,000 points
-# the lower number takes two thirds of the time and changed P@1, P@5 and recall of held-out points by 0.3 at most (Debian
-# packages, Tate, EU laws); with 500,000 (yso-titles) it cost 0.4, 0.3 and 0.9.
+# the lower number takes two thirds of the time and lowered P@1, P@5 and recall of held-out points by 0.3 at most
+# (Debian packages, Tate, EU laws); with 500,000 (yso-titles) by 0.4, 0.3 and 0.9.
 LEAST_BUDGET, MOST_BUDGET = 1 << 14, 1 << 15
 
 
@@ -148,7 +148,7 @@ class SparseKNN:
         sizes = self.ptr[terms + 1] - self.ptr[terms]
         order = np.argsort(sizes, kind="stable")
         met = np.cumsum(sizes[order])
-        order = order[(met <= self._budget) | (met == sizes[order])]  # the rarest feature always takes part, as in `vote`
+        order = order[(met <= self._budget) | (met == sizes[order])]  # the rarest feature takes part in any case
         near = np.zeros(len(self.label_ptr) - 1, np.float32)
         for term, weight in zip(terms[order].tolist(), weights[order].tolist(), strict=True):
             span = slice(self.ptr[term], self.ptr[term + 1])

@@ -53,13 +53,12 @@ def test_a_tree_is_the_best_that_one_question_a_level_gives() -> None:
     rng = np.random.default_rng(0)
     bins = rng.integers(0, 5, size=(300, 3)).astype(np.uint8)
     right = rng.random(300) < np.where(bins[:, 1] > 2, 0.8, 0.1)
-    odds, grad, hess = np.zeros(300), np.empty(300), np.empty(300)
-    kernels.derive(right, Derivatives(odds, grad, hess))
+    state = Derivatives(np.zeros(300), np.empty((300, 2)), np.empty(300, np.int64))
+    odds, (grad, hess) = state.odds, state.slopes.T
+    features, edges, values = np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(2)
+    assert kernels.grow(Binned(bins, np.full(3, 5)), right, state, 1.0, 2.0, features, edges, values) == 1
     np.testing.assert_allclose(grad, 0.5 - right)
     np.testing.assert_allclose(hess, 0.25)
-    features, edges, values = np.zeros(1, np.int32), np.zeros(1, np.int64), np.zeros(2)
-    state = Derivatives(odds, grad, hess)
-    assert kernels.grow(Binned(bins, np.full(3, 5)), state, 1.0, 2.0, features, edges, values) == 1
     gains = {}
     for f in range(3):
         for edge in range(4):
@@ -69,6 +68,44 @@ def test_a_tree_is_the_best_that_one_question_a_level_gives() -> None:
     for side, value in zip((bins[:, 1] <= 2, bins[:, 1] > 2), values, strict=True):
         assert value == pytest.approx(-grad[side].sum() / (hess[side].sum() + 2.0))
         np.testing.assert_allclose(odds[side], value)
+
+
+def test_derivatives_are_packed_without_loss_of_their_sums() -> None:
+    rng = np.random.default_rng(0)
+    for n, spread in ((1, 1.0), (7, 30.0), (20_000, 5.0)):
+        right = rng.random(n) < 0.2
+        state = Derivatives(rng.normal(size=n) * spread, np.empty((n, 2)), np.empty(n, np.int64))
+        units = kernels.derive(right, state)
+        chance = 1 / (1 + np.exp(-state.odds))
+        np.testing.assert_allclose(state.slopes[:, 0], chance - right, atol=1e-12)
+        np.testing.assert_allclose(state.slopes[:, 1], np.maximum(chance * (1 - chance), 1e-9), atol=1e-12)
+        for rows in (np.ones(n, bool), right, ~right):
+            total = int(state.packed[rows].sum())
+            unpacked = (total >> 32) * units[0], (total & 0xFFFFFFFF) * units[1]
+            bound = 0.5 * rows.sum() * np.array(units) + 1e-9
+            assert (np.abs(np.array(unpacked) - state.slopes[rows].sum(axis=0)) <= bound).all()
+
+
+def test_a_deep_tree_is_that_of_plain_sums() -> None:
+    rng = np.random.default_rng(1)
+    bins = rng.integers(0, 9, size=(800, 4)).astype(np.uint8)
+    right = rng.random(800) < 1 / (1 + np.exp(-(bins[:, 0] / 2.0 - (bins[:, 1] > 4) * (bins[:, 2] > 2) * 4)))
+    state = Derivatives(np.zeros(800), np.empty((800, 2)), np.empty(800, np.int64))
+    features, edges, values = np.zeros(4, np.int32), np.zeros(4, np.int64), np.zeros(16)
+    assert kernels.grow(Binned(bins, np.full(4, 9)), right, state, 0.5, 1.0, features, edges, values) == 4
+    leaf, slopes = np.zeros(800, int), state.slopes
+    for level in range(4):
+        gains = {}
+        for f in range(4):
+            for edge in range(8):
+                below = 2 * leaf + (bins[:, f] > edge)
+                sums = np.array([slopes[below == a].sum(axis=0) for a in range(2 << level)])
+                gains[f, edge] = (sums[:, 0] ** 2 / (sums[:, 1] + 1.0)).sum()
+        assert (features[level], edges[level]) == max(gains, key=gains.get)
+        leaf = 2 * leaf + (bins[:, features[level]] > edges[level])
+    sums = np.array([slopes[leaf == a].sum(axis=0) for a in range(16)])
+    np.testing.assert_allclose(values, -0.5 * sums[:, 0] / (sums[:, 1] + 1.0), atol=1e-12)
+    np.testing.assert_allclose(state.odds, values[leaf])
 
 
 def test_the_size_is_chosen_by_other_pairs() -> None:
