@@ -1,8 +1,8 @@
 """Label vectors from a label graph by DeepWalk (Perozzi et al., 2014): random walks, then skip-gram on them.
 
-Skip-gram is gensim's, or a kernel of our own that needs nothing installed. Either runs on one thread: only so does a
-seed give the same vectors again. Vectors are centred and of length 1. A label without edges keeps the random direction
-it starts with, at nearly a right angle to all others, so that a graph without any edge still gives usable vectors.
+Skip-gram runs on one thread: only so does a seed give the same vectors again. Vectors are centred and of length 1. A
+label without edges keeps the random direction it starts with, at nearly a right angle to all others, so that a graph
+without any edge still gives usable vectors.
 
 Vectors are cached: a second model on the same graph with the same settings gets them at once, in this process from
 :data:`vector_cache` or, with a folder, in any other.
@@ -15,7 +15,6 @@ import os
 import threading
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,15 +25,12 @@ from longtail import progress, store
 from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
 from longtail.kernels import pool
 from longtail.kernels import walks as kernels
-from longtail.models.dxml.presets import SKIP_GRAMS
-from longtail.params import Constraint, Integer, OneOf
+from longtail.params import Integer
 from longtail.sparse import labelled_rows
 
 _WALKS_AT_ONCE = 1 << 18
 _DRAWS = 1 << 20  # entries of the table that negatives are drawn from
-_WALK_LIMITS: dict[str, Constraint] = {"skip_gram": OneOf(*SKIP_GRAMS)} | {
-    name: Integer(1) for name in ("dim", "n_walks", "length", "window", "n_negative", "epochs")
-}
+_WALK_LIMITS = {name: Integer(1) for name in ("dim", "n_walks", "length", "window", "n_negative", "epochs")}
 
 
 class VectorCache:
@@ -97,8 +93,6 @@ class WalkSettings:
         Passes over the walks.
     rate : float
         Learning rate at the start.
-    skip_gram : {"kernel", "gensim"}
-        Our kernel, or gensim, which must be installed.
     seed : int
     """
 
@@ -109,7 +103,6 @@ class WalkSettings:
     n_negative: int = 5
     epochs: int = 1
     rate: float = 0.025
-    skip_gram: str = "kernel"
     hierarchical: bool = False
     seed: int = 0
 
@@ -150,8 +143,7 @@ def learn_vectors(
     path = None if cache is None else Path(cache) / f"labels-{key}.npy"
     vectors = None if path is None else _read_vectors(path, (graph.shape[0], settings.dim))
     if vectors is None:
-        learn = _with_gensim if settings.skip_gram == "gensim" else _with_kernel
-        vectors = learn(graph, settings, n_jobs)
+        vectors = _by_skip_gram(graph, settings, n_jobs)
         if len(vectors) > 2:  # all share one direction, which only reflects that random pairs are unlikely
             vectors = vectors - vectors.mean(axis=0)
         vectors = unit_vectors(vectors)
@@ -252,7 +244,7 @@ def _random_directions(n_labels: int, dim: int, seed: int) -> np.ndarray:
     return unit_vectors(np.random.default_rng([seed, 2]).standard_normal((n_labels, dim), np.float32))
 
 
-def _with_kernel(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
+def _by_skip_gram(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
     """Learn vectors with our skip-gram kernel."""
     vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
     blocks, rng = _rounds(graph, settings)
@@ -309,54 +301,6 @@ def huffman_paths(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     path, right = np.empty(ptr[-1], np.int64), np.empty(ptr[-1], np.float32)
     kernels.fill_paths(order, parent, side, ptr, path, right)
     return ptr, path, right
-
-
-def _with_gensim(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
-    """Learn vectors with gensim's skip-gram."""
-    try:
-        from gensim.models import Word2Vec
-    except ImportError as error:
-        raise SettingsError(
-            'skip_gram="gensim" needs gensim: pip install "longtail[neural]", or choose skip_gram="kernel".'
-        ) from error
-    vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
-    blocks, rng = _rounds(graph, settings)
-    if not blocks:
-        return vectors
-    walks = _Sentences(Walker(graph, n_jobs), blocks, rng.integers(2**62, size=len(blocks)), settings.length)
-    with progress.stage("label vectors"):
-        model = Word2Vec(
-            vector_size=settings.dim,
-            window=settings.window,
-            negative=0 if settings.hierarchical else settings.n_negative,
-            sg=1,
-            hs=int(settings.hierarchical),
-            min_count=1,
-            sample=0,
-            epochs=settings.epochs,
-            alpha=settings.rate,
-            workers=1,
-            seed=settings.seed + 1,
-        )
-        model.build_vocab(walks)
-        met = np.array([int(word) for word in model.wv.index_to_key], np.int64)
-        model.wv.vectors[:] = vectors[met]
-        model.train(walks, total_examples=model.corpus_count, epochs=settings.epochs)
-    vectors[met] = model.wv.vectors
-    return vectors
-
-
-class _Sentences:
-    """Walks as gensim takes them: lists of words, iterated over several times, never all in memory."""
-
-    def __init__(self, walker: Walker, blocks: list[np.ndarray], seeds: np.ndarray, length: int) -> None:
-        self.walker, self.blocks, self.seeds, self.length = walker, blocks, seeds, length
-        self.words = np.array([str(label) for label in range(len(walker.edges.ptr) - 1)], dtype=object)
-
-    def __iter__(self) -> Iterator[list[str]]:
-        for starts, seed in zip(self.blocks, self.seeds, strict=True):
-            for labels in self.walker.walk(starts, self.length, int(seed)):  # none ends early: starts have edges
-                yield self.words[labels].tolist()
 
 
 def _read_vectors(path: Path, shape: tuple[int, int]) -> np.ndarray | None:

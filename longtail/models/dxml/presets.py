@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from longtail.models.epoch_ranker import EPOCH_ADVANCED
-from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, OneOf, PathName, optional
-
-SKIP_GRAMS = ("kernel", "gensim")
+from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, PathName, optional
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ _DXML_FAST: dict[str, Any] = {  # None: chosen by the data
     "n_walks": None,
     "walk_length": 30,
     "window": 2,
-    "skip_gram": "kernel",
     "hierarchical": False,
     "whiten": True,
     "unit_targets": True,
@@ -99,7 +96,6 @@ DXML_ADVANCED: dict[str, Constraint] = {
     "n_walks": optional(Integer(1)),
     "walk_length": Integer(1),
     "window": Integer(1),
-    "skip_gram": OneOf(*SKIP_GRAMS),
     "hierarchical": Boolean(),
     "whiten": Boolean(),
     "unit_targets": Boolean(),

@@ -95,9 +95,8 @@ class DXML(EpochRanker):
             Walks follow edges by the number of points that have both labels: True; paper False, all edges alike.
         ``n_walks``
             Walks from each label: 10, or more where labels are few; paper 80.
-        ``walk_length``, ``window``, ``skip_gram``, ``hierarchical``
-            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), "kernel", False
-            (paper True).
+        ``walk_length``, ``window``, ``hierarchical``
+            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), False (paper True).
         ``whiten``
             Spread label vectors over all directions before points are mapped onto them: True; paper False.
         ``unit_targets``, ``summed``

@@ -42,7 +42,7 @@ def count_networks(settings: Any, n_points: int) -> int:
 def walk_settings(settings: Any, n_labels: int, seed: int) -> WalkSettings:
     """Return the settings of DeepWalk for a graph of so many labels."""
     n_walks = settings.n_walks or max(10, -(-_LEAST_WALKS // n_labels))
-    how = {"skip_gram": settings.skip_gram, "hierarchical": settings.hierarchical, "seed": seed}
+    how = {"hierarchical": settings.hierarchical, "seed": seed}
     return WalkSettings(settings.dim, n_walks, settings.walk_length, settings.window, **how)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -74,11 +73,8 @@ def test_a_huffman_tree_gives_heavy_labels_short_paths_and_each_its_own() -> Non
     assert [len(part) for part in huffman_paths(np.ones(1))] == [2, 0, 0]  # one label: nothing to decide
 
 
-@pytest.mark.parametrize("skip_gram", ["kernel", "gensim"])
-def test_hierarchical_softmax_brings_near_labels_together(skip_gram: str) -> None:
-    if skip_gram == "gensim":
-        pytest.importorskip("gensim")
-    settings = WalkSettings(16, 60, 10, 2, rate=0.1, skip_gram=skip_gram, hierarchical=True)
+def test_hierarchical_softmax_brings_near_labels_together() -> None:
+    settings = WalkSettings(16, 60, 10, 2, rate=0.1, hierarchical=True)
     vectors = learn_vectors(communities(), settings)
     cosines = (vectors @ vectors.T).reshape(4, 10, 4, 10).mean(axis=(1, 3))
     apart = cosines[~np.eye(4, dtype=bool)]
@@ -93,11 +89,8 @@ def test_threads_do_not_change_walks() -> None:
     assert (one != Walker(graph).walk(starts, 12, seed=6)).any()
 
 
-@pytest.mark.parametrize("skip_gram", ["kernel", "gensim"])
-def test_labels_of_a_community_come_near(skip_gram: str) -> None:
-    if skip_gram == "gensim":
-        pytest.importorskip("gensim")
-    settings = WalkSettings(dim=16, n_walks=60, length=10, window=2, skip_gram=skip_gram, epochs=3, seed=4)
+def test_labels_of_a_community_come_near() -> None:
+    settings = WalkSettings(dim=16, n_walks=60, length=10, window=2, epochs=3, seed=4)
     vectors = learn_vectors(communities(), settings)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     cosines = vectors @ vectors.T
@@ -107,20 +100,17 @@ def test_labels_of_a_community_come_near(skip_gram: str) -> None:
     np.testing.assert_array_equal(learn_vectors(communities(), settings), vectors)  # the same seed, the same vectors
 
 
-@pytest.mark.parametrize("skip_gram", ["kernel", "gensim"])
-def test_a_graph_without_edges_gives_directions_of_their_own(skip_gram: str) -> None:
-    if skip_gram == "gensim":
-        pytest.importorskip("gensim")
+def test_a_graph_without_edges_gives_directions_of_their_own() -> None:
     empty = csr_array((50, 50), dtype=np.float32)
-    vectors = learn_vectors(empty, WalkSettings(dim=100, skip_gram=skip_gram))
+    vectors = learn_vectors(empty, WalkSettings(dim=100))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     assert np.abs(vectors @ vectors.T - np.eye(50)).max() < 0.6
 
 
 def test_vectors_are_kept_in_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    learn = deepwalk._with_kernel
-    monkeypatch.setattr(deepwalk, "_with_kernel", lambda *args: calls.append(1) or learn(*args))
+    learn = deepwalk._by_skip_gram
+    monkeypatch.setattr(deepwalk, "_by_skip_gram", lambda *args: calls.append(1) or learn(*args))
     first = learn_vectors(communities(), SMALL)
     assert learn_vectors(communities(), SMALL) is first
     assert len(calls) == 1
@@ -138,7 +128,7 @@ def test_vectors_are_kept_in_the_process(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_vectors_are_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = learn_vectors(communities(), SMALL, cache=tmp_path / "kept")
     vector_cache.clear()
-    monkeypatch.setattr(deepwalk, "_with_kernel", None)
+    monkeypatch.setattr(deepwalk, "_by_skip_gram", None)
     np.testing.assert_array_equal(learn_vectors(communities(), SMALL, cache=tmp_path / "kept"), first)
     (path,) = (tmp_path / "kept").iterdir()
     vector_cache.clear()
@@ -150,13 +140,7 @@ def test_vectors_are_kept_in_a_folder(tmp_path: Path, monkeypatch: pytest.Monkey
         learn_vectors(communities(), SMALL, cache=tmp_path / "kept")
 
 
-def test_without_gensim_the_message_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "gensim.models", None)
-    with pytest.raises(SettingsError, match=r'pip install "longtail\[neural\]"'):
-        learn_vectors(communities(), WalkSettings(dim=4, n_walks=1, skip_gram="gensim"))
-
-
-@pytest.mark.parametrize("wrong", [{"dim": 0}, {"window": 1.5}, {"skip_gram": "glove"}, {"epochs": 0}])
+@pytest.mark.parametrize("wrong", [{"dim": 0}, {"window": 1.5}, {"epochs": 0}])
 def test_settings_out_of_range_are_refused(wrong: dict) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
         learn_vectors(communities(), WalkSettings(**wrong))

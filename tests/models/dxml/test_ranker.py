@@ -50,7 +50,6 @@ def toy_precision(model: Ranker) -> float:
     [
         {"relu": False},
         {"weighted": False},
-        {"skip_gram": "gensim"},
         {"optimizer": "momentum", "learning_rate": 0.1, "epochs": 30},
         {"n_neighbors": 5, "sharpness": 0.0, "feature_weight": 0.0, "label_weight": 0.0},
         {"whiten": False},
@@ -60,13 +59,10 @@ def toy_precision(model: Ranker) -> float:
         {"idf": True, "input_dropout": 0.0, "dropout": 0.5},
         {"preset": "paper"},
         {"hierarchical": True, "unit_targets": False, "summed": True, "learning_rate": 0.001},
-        {"hierarchical": True, "skip_gram": "gensim"},
     ],
     ids=str,
 )
 def test_every_alternative_learns(settings: dict[str, object]) -> None:
-    if "gensim" in settings.values():
-        pytest.importorskip("gensim")
     X, Y, _ = toy()
     assert toy_precision(make(**{**SMALL, **settings}).fit(X, Y)) > 85
 
@@ -124,7 +120,6 @@ def test_the_label_graph_does_not_see_held_out_points(monkeypatch: pytest.Monkey
         ({"n_walks": 0.5}, "n_walks is 0.5"),
         ({"feature_weight": -1.0}, "feature_weight is -1.0"),
         ({"optimizer": "lion"}, "give one of sgd, adagrad, adam, momentum"),
-        ({"skip_gram": "glove"}, "give one of kernel, gensim"),
         ({"schedule": "steps"}, "one of constant, linear, cosine"),
         ({"preset": "mine"}, "give one of fast, paper"),
         ({"dropout": 1.0}, "dropout is 1.0"),
@@ -208,7 +203,7 @@ def test_a_second_model_on_the_same_labels_reuses_their_vectors(
     X, Y, _ = toy()
     deepwalk.vector_cache.clear()
     first = make(**SMALL, cache=str(tmp_path)).fit(X, Y)
-    monkeypatch.setattr(deepwalk, "_with_kernel", None)
+    monkeypatch.setattr(deepwalk, "_by_skip_gram", None)
     again = make(**{**SMALL, "relu": False}).fit(X, Y)
     np.testing.assert_array_equal(again.label_vectors_, first.label_vectors_)
     deepwalk.vector_cache.clear()
@@ -309,12 +304,12 @@ def test_labels_near_a_label() -> None:
         model.near_labels(12)
 
 
-def test_prediction_needs_neither_torch_nor_gensim(tmp_path: Path) -> None:
+def test_prediction_needs_neither_torch_nor_faiss(tmp_path: Path) -> None:
     X, Y, _ = toy()
     make(**SMALL).fit(X, Y).save(tmp_path / "m")
     code = (
         f"import sys, numpy as np, longtail; model = longtail.load({str(tmp_path / 'm')!r}); "
-        "model.predict(np.eye(2, model.n_features_in_)); assert not {'torch', 'gensim', 'faiss'} & set(sys.modules)"
+        "model.predict(np.eye(2, model.n_features_in_)); assert not {'torch', 'faiss'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
