@@ -30,6 +30,7 @@ _FEW = 4  # probabilities of at most this many children are computed at once, th
 _REJECTIONS = 8  # rejected probabilities before the smallest margin that matters is computed again, with a logarithm
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
 _NONE = np.int64(0)
+_LIKELY = 0.15  # groups with this share of the probability of one that is opened are opened with it
 
 
 class Trees(NamedTuple):
@@ -40,6 +41,8 @@ class Trees(NamedTuple):
     values: np.ndarray
     dense_at: np.ndarray  # (T, 2 D)
     dense: np.ndarray
+    skip_at: np.ndarray  # (T, 2 D)
+    skips: np.ndarray
     steps: np.ndarray
     bias: np.ndarray
     child_ptr: np.ndarray
@@ -80,6 +83,8 @@ class Scratch(NamedTuple):
     nodes: np.ndarray  # (width,)
     node_chances: np.ndarray  # (width,)
     lanes: np.ndarray  # (n_lanes(width),)
+    spans: np.ndarray  # (width + 1, 2), see `score_nodes`
+    order: np.ndarray  # (width,) places on a beam
     label_lanes: np.ndarray  # (n_lanes(k),)
     scaled: np.ndarray  # (non-zeros of the longest row or more,)
 
@@ -101,6 +106,8 @@ class Scratch(NamedTuple):
             nodes=np.empty(width, np.int32),
             node_chances=np.empty(width, np.float64),
             lanes=np.empty(n_lanes(width), np.float32),
+            spans=np.empty((width + 1, 2), np.int32),
+            order=np.empty(width, np.int32),
             label_lanes=np.empty(0, np.float32),
             scaled=np.empty(0, np.float32),
         )
@@ -137,6 +144,8 @@ class Beam(NamedTuple):
     chances: np.ndarray  # (width,)
     scored: np.ndarray  # (width,) whether the children of a group have their margins
     margins: np.ndarray  # (nodes,)
+    spans: np.ndarray  # scratch of `score_nodes`
+    order: np.ndarray  # (width,) scratch of `_open_together`
 
 
 class Best(NamedTuple):
@@ -171,19 +180,28 @@ def _least_margin(ratio, slope):
     return np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
 
 
-@inlined
-def _open(tree, point, beam, g):
-    """Compute the margins of the children of one group of the beam, unless they are there. Return their range."""
-    group = beam.groups[g]
-    first, last = np.int64(tree.child_ptr[group]), np.int64(tree.child_ptr[group + 1])
-    if not beam.scored[g]:
-        part = LABELS if first >= tree.level_ptr[tree.level_ptr.shape[0] - 2] else INNER_NODES
-        if last - first == 1:
-            beam.margins[first] = tree.bias[first]  # an only child has no weights
-        else:
-            score_nodes(tree, point, part, beam.groups[g : g + 1], beam.margins)
-        beam.scored[g] = True
-    return first, last
+@inner(borrows=True)
+def _open_together(tree, point, beam, n_open):
+    """Compute the margins of the children of some groups. The places of these on the beam are in `beam.order`.
+
+    One pass over the features finds the rows of all groups, which are mostly not in the cache, only once.
+    """
+    order, n = beam.order, 0
+    for a in range(n_open):
+        beam.scored[order[a]] = True
+        group, b = beam.groups[order[a]], n
+        first = tree.child_ptr[group]
+        if tree.child_ptr[group + 1] - first == 1:  # an only child has no weights
+            beam.margins[first] = tree.bias[first]
+            continue
+        while b > 0 and order[b - 1] > group:
+            order[b] = order[b - 1]
+            b -= 1
+        order[b] = group
+        n += 1
+    if n > 0:
+        part = LABELS if tree.child_ptr[order[0]] >= tree.level_ptr[tree.level_ptr.shape[0] - 2] else INNER_NODES
+        score_nodes(tree, point, part, order[:n], beam.margins, beam.spans)
 
 
 @inner(borrows=True)
@@ -200,7 +218,14 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
         above = beam.chances[g]
         if n == k and above < chances[n - 1]:
             break
-        first, last = _open(tree, point, beam, g)
+        if not beam.scored[g]:
+            n_open = _NONE
+            for other in range(g, n_groups):
+                if not beam.scored[other] and beam.chances[other] >= _LIKELY * above:
+                    beam.order[n_open] = other
+                    n_open += 1
+            _open_together(tree, point, beam, n_open)
+        first, last = np.int64(tree.child_ptr[beam.groups[g]]), np.int64(tree.child_ptr[beam.groups[g] + 1])
         worst = chances[n - 1] if n == k else 0.0
         floor, rejected = np.float32(-np.inf), 0
         if last - first > _FEW:
@@ -234,10 +259,10 @@ def descend(tree, point, options, beam, best):
     n_groups = np.int64(1)
     if depth == 1:
         return n_groups
-    masked_cost = (depth - 2) * options.width * len(point.features) * products.BISECTION
+    masked_cost = (depth - 2) * options.width * len(point.features) * products.FINDING
     whole = depth == 2 or whole_cost(tree, point, INNER_NODES) <= masked_cost
     if whole:
-        score_nodes(tree, point, INNER_NODES, beam.groups[:0], beam.margins)
+        score_nodes(tree, point, INNER_NODES, beam.groups[:0], beam.margins, beam.spans)
     for _ in range(depth - 1):
         for g in range(n_groups):
             beam.scored[g] = whole
@@ -248,38 +273,25 @@ def descend(tree, point, options, beam, best):
     return n_groups
 
 
+@inlined
+def _likely_groups(tree, beam, n_groups, k):
+    """Return how many groups will probably be opened for the k best labels of one tree."""
+    n, n_labels = _NONE, _NONE
+    while n < n_groups and (n_labels < k or beam.chances[n] >= _LIKELY * beam.chances[0]):
+        n_labels += tree.child_ptr[beam.groups[n] + 1] - tree.child_ptr[beam.groups[n]]
+        n += 1
+    return n
+
+
 @inner(borrows=True)
 def score_labels(tree, point, beam, n_groups, likely):
     """Score all labels at once if that costs no more than `likely` groups; else those of none."""
-    masked_cost = likely * len(point.features) * products.BISECTION
+    masked_cost = likely * len(point.features) * products.FINDING
     whole = tree.level_ptr.shape[0] == 2 or whole_cost(tree, point, LABELS) <= masked_cost
     for g in range(n_groups):
         beam.scored[g] = whole
     if whole:
-        score_nodes(tree, point, LABELS, beam.groups[:0], beam.margins)
-
-
-@inner(borrows=True)
-def _open_together(tree, point, beam, order):
-    """Compute the margins of the labels of some groups; `order` holds their places on the beam, and is overwritten.
-
-    One pass over the features finds the rows of all groups, which are mostly not in the cache, only once.
-    """
-    n = 0
-    for a in range(len(order)):
-        beam.scored[order[a]] = True
-        group, b = beam.groups[order[a]], n
-        first = tree.child_ptr[group]
-        if tree.child_ptr[group + 1] - first == 1:  # an only child has no weights
-            beam.margins[first] = tree.bias[first]
-            continue
-        while b > 0 and order[b - 1] > group:
-            order[b] = order[b - 1]
-            b -= 1
-        order[b] = group
-        n += 1
-    if n > 0:
-        score_nodes(tree, point, LABELS, order[:n], beam.margins)
+        score_nodes(tree, point, LABELS, beam.groups[:0], beam.margins, beam.spans)
 
 
 @inner(borrows=True)
@@ -298,13 +310,13 @@ def _can_reach(tree, t, label_places, reach, group, above, needed, met):
 
 
 @inner(borrows=True)
-def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool, n_found, order):
+def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool, n_found):
     """Add the labels whose probability in tree t reaches `bound` (and a few just below) to those found.
 
     Return how many are found. Labels that cannot reach `bound` on average are left out where that saves a product.
     """
     first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
-    needed, n_open = bound * label_places.shape[0], 0
+    needed, n_open = bound * label_places.shape[0], _NONE
     for g in range(n_groups):
         above = beam.chances[g]
         if (
@@ -312,9 +324,9 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool
             and not beam.scored[g]
             and _can_reach(tree, t, label_places, pool.reach, beam.groups[g], above, needed, pool.met)
         ):
-            order[n_open] = g
+            beam.order[n_open] = g
             n_open += 1
-    _open_together(tree, point, beam, order[:n_open])
+    _open_together(tree, point, beam, n_open)
     for g in range(n_groups):
         above = beam.chances[g]
         if above < bound:
@@ -339,9 +351,17 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool
 
 
 @inner(borrows=True)
-def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, order):
-    """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2)."""
-    n_open = 0
+def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, likely):
+    """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2).
+
+    The first `likely` groups, whose labels will be looked at next, are opened together with those of these labels.
+    """
+    n_open = _NONE
+    for g in range(likely):
+        if not beam.scored[g]:
+            beam.scored[g] = True
+            beam.order[n_open] = g
+            n_open += 1
     for turn in range(2):  # groups to open; then the labels
         for a in range(len(labels)):
             node, group, g = places[labels[a], 0], places[labels[a], 1], 0
@@ -353,10 +373,10 @@ def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, or
                 chances[a] += beam.chances[g] * _chance(slope * beam.margins[node])
             elif not beam.scored[g]:
                 beam.scored[g] = True
-                order[n_open] = g
+                beam.order[n_open] = g
                 n_open += 1
         if turn == 0:
-            _open_together(tree, point, beam, order[:n_open])
+            _open_together(tree, point, beam, n_open)
 
 
 @inner(_nrt=False)  # it returns views, which is correct only because its callers count no references either
@@ -369,6 +389,8 @@ def tree_at(trees, t):
         trees.values,
         trees.dense_at[t],
         trees.dense,
+        trees.skip_at[t],
+        trees.skips,
         trees.steps[nodes],
         trees.bias[nodes],
         trees.child_ptr[trees.group_at[t] : trees.group_at[t + 1]],
@@ -378,7 +400,7 @@ def tree_at(trees, t):
 
 
 @inner(borrows=True)
-def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool, order):
+def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
     """Find the labels with the k highest means over all trees, given the n best of the first. Return how many."""
     k, slope, n_trees = options.k, options.slope, len(n_groups)
     found, chances, met, reach = pool.found, pool.chances, pool.met, pool.reach
@@ -393,22 +415,21 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool, 
                 chances[a] = 0.0
         for t in range(n_trees):
             tree = tree_at(trees, t)
-            beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t])
+            beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t], beams.spans, beams.order)
+            likely = _NONE
             if turn == 0:
                 for g in range(n_groups[t]):
                     reach[t, beam.groups[g]] = beam.chances[g]
-                likely = 1
+                likely += 1
                 while likely < n_groups[t] and beam.chances[likely] >= bound:
                     likely += 1
                 if t > 0:
                     score_labels(tree, point, beam, n_groups[t], likely)
             if turn == 1:
-                n_found = _add_likely(
-                    tree, t, point, label_places, bound, slope, beam, n_groups[t], pool, n_found, order
-                )
+                n_found = _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups[t], pool, n_found)
             else:
                 some, theirs = found[start:stop], chances[start:stop]
-                _add_chances(tree, point, label_places[t], slope, beam, n_groups[t], some, theirs, order)
+                _add_chances(tree, point, label_places[t], slope, beam, n_groups[t], some, theirs, likely)
         if turn == 0:
             lowest = np.inf
             for a in range(n):
@@ -450,7 +471,7 @@ def search_trees(rows, first, last, trees, label_places, options, scratch, resul
     several trees need is not even compiled.
     """
     n_trees, k = trees.ptr.shape[0], options.k
-    beams = Beam(scratch.groups, scratch.group_chances, scratch.scored, scratch.margins)
+    beams = Beam(scratch.groups, scratch.group_chances, scratch.scored, scratch.margins, scratch.spans, scratch.order)
     n_groups, scaled = scratch.n_groups, scratch.scaled
     best = Best(scratch.nodes, scratch.node_chances, scratch.lanes)
     best_labels = Best(scratch.found, scratch.chances, scratch.label_lanes)
@@ -465,12 +486,12 @@ def search_trees(rows, first, last, trees, label_places, options, scratch, resul
         for turn in range(n_trees):
             t = n_trees - 1 - turn  # the first tree comes last: its labels are the first candidates
             tree = tree_at(trees, t)
-            beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t])
+            beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t], beams.spans, beams.order)
             n_groups[t] = descend(tree, point, options, beam, best)
-        score_labels(tree, point, beam, n_groups[0], n_groups[0])
+        score_labels(tree, point, beam, n_groups[0], _likely_groups(tree, beam, n_groups[0], k))
         n = expand_beam(tree, point, beam, n_groups[0], options.slope, k, best_labels)
         if label_places is not None:
-            n = _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool, best.items)
+            n = _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool)
         results.counts[at] = n
         for a in range(n):
             results.labels[at, a] = scratch.found[a]

@@ -4,13 +4,14 @@ The weights of a tree are stored by feature: for each feature, the nodes that us
 nodes, then the labels. The scores of a point's nodes are sums over the rows of its features. There are two ways to
 compute them:
 
-- whole rows: all nodes are scored in one sweep without any search. This is the fastest way where rows are short;
-- masked rows: only the children of some nodes are scored. Siblings are neighbours in a row and are found by bisection,
-  so the cost does not depend on the number of labels.
+- whole rows: all nodes are scored in one sweep without any search. This is the fastest way where rows are short. A row
+  that names many of the nodes is also stored densely, zeros included, and added with vector instructions;
+- masked rows: only the children of some nodes are scored. Siblings are neighbours in a row, so the cost hardly depends
+  on the number of labels. Nodes are taken in blocks of 2^BLOCK: longer rows have *skips*, the number of entries before
+  each block, so that a block's entries are found at once; in shorter rows they are found by bisection.
 
-A row that names many of the nodes is also stored densely, zeros included: it is added with vector instructions and
-needs no bisection. All ways add the terms of a node in the order of the features, so the scores are equal to the last
-bit.
+Both ways add the terms of a node in the order of the features, so the scores are equal to the last bit. Rows are mostly
+not in the cache, and are loaded a few features ahead.
 """
 
 from __future__ import annotations
@@ -20,9 +21,15 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import inlined, inner, kernel
+from longtail.kernels.prefetch import prefetch
 
-BISECTION = 80  # measured cost of finding one group in one row, in multiply-adds
+FINDING = 60  # measured cost of adding one group of one row, in multiply-adds of whole rows
 DENSE = 0.15  # rows that name a larger share of the nodes are stored densely; an entry then costs a twelfth
+BLOCK = 5  # logarithm of the number of nodes of a block
+SKIPS = 0.25  # rows with more entries than this per block have skips
+_MOST_SKIPPED = 0xFFFF  # entries of a row with skips, which are 16 bits wide
+_FAR, _NEAR, _NEXT = 8, 4, 2  # features ahead of which the starts of a row, its skips, and its entries are loaded
+_LINE = 64  # bytes of a cache line
 
 INNER_NODES, LABELS = np.int64(0), np.int64(1)  # the two parts of a tree
 
@@ -35,6 +42,8 @@ class Tree(NamedTuple):
     values: np.ndarray
     dense_at: np.ndarray  # (2 D,) start of a row that is stored densely, or -1
     dense: np.ndarray
+    skip_at: np.ndarray  # (2 D,) start of the skips of a row, or -1
+    skips: np.ndarray
     steps: np.ndarray  # the margin of a node is steps * (sum of its values) + bias
     bias: np.ndarray
     child_ptr: np.ndarray  # children of each group; node n is group n + 1, the root is group 0
@@ -71,25 +80,37 @@ def split_rows(ptr, nodes, first_label, rows):
 
 
 @kernel(borrows=True)
-def place_dense_rows(ptr, first_label, n_nodes, start, dense_at):
-    """Choose the rows to store densely, from `start` on, and -1 for the others. Return where the last one ends."""
+def place_rows(ptr, first_label, n_nodes, sizes, dense_at, skip_at):
+    """Choose the rows to store densely and those to store skips of, -1 for the others.
+
+    sizes (2,) holds the numbers of dense values and of skips of the trees before this one, and is moved on.
+    """
     for row in range(dense_at.shape[0]):
         width = n_nodes - first_label if row & 1 else first_label
-        dense_at[row] = -1
-        if ptr[row + 1] - ptr[row] > DENSE * width:
-            dense_at[row] = start
-            start += width
-    return start
+        n, n_skips = ptr[row + 1] - ptr[row], (width >> BLOCK) + 2
+        dense_at[row] = skip_at[row] = -1
+        if n > DENSE * width:
+            dense_at[row] = sizes[0]
+            sizes[0] += width
+        if SKIPS * n_skips < n <= _MOST_SKIPPED:
+            skip_at[row] = sizes[1]
+            sizes[1] += n_skips
 
 
 @kernel(borrows=True)
-def fill_dense_rows(ptr, nodes, values, first_label, dense_at, dense):
-    """Write the rows that :func:`place_dense_rows` chose into `dense`, which holds zeros."""
+def fill_rows(ptr, nodes, values, first_label, n_nodes, dense_at, dense, skip_at, skips):
+    """Write the rows that :func:`place_rows` chose into `dense`, which holds zeros, and into `skips`."""
     for row in range(dense_at.shape[0]):
+        first, last = (first_label, n_nodes) if row & 1 else (0, first_label)
         if dense_at[row] >= 0:
-            first = first_label if row & 1 else 0
             for q in range(ptr[row], ptr[row + 1]):
                 dense[dense_at[row] + nodes[q] - first] = values[q]
+        if skip_at[row] >= 0:
+            q = ptr[row]
+            for b in range(((last - first) >> BLOCK) + 2):
+                while q < ptr[row + 1] and nodes[q] < first + (b << BLOCK):
+                    q += 1
+                skips[skip_at[row] + b] = q - ptr[row]
 
 
 @inner(borrows=True)
@@ -104,43 +125,77 @@ def whole_cost(tree, point, part):
 
 
 @inner(borrows=True)
-def score_nodes(tree, point, part, groups, margins):
-    """Compute the margins of the children of `groups` (ascending), or of all nodes of a part if `groups` is empty."""
+def score_nodes(tree, point, part, groups, margins, spans):
+    """Compute the margins of the children of `groups` (ascending), or of all nodes of a part if `groups` is empty.
+
+    The margins of other nodes in the same blocks are computed too, to the same values as if they had been asked for.
+    spans : scratch (len(groups) + 1, 2), for the first node and the end of what is scored, counted from the part's.
+    """
     ptr, nodes, values, dense_at, dense = tree.ptr, tree.nodes, tree.values, tree.dense_at, tree.dense
-    steps, bias, child_ptr = tree.steps, tree.bias, tree.child_ptr
+    skip_at, skips, steps, bias, child_ptr = tree.skip_at, tree.skips, tree.steps, tree.bias, tree.child_ptr
     depth = tree.level_ptr.shape[0] - 1
     first_label = np.int64(tree.level_ptr[depth - 1])
     before = first_label if part else np.int64(0)  # nodes of the other part, which are not in the rows
-    whole = groups.shape[0] == 0
-    first, last = before, (np.int64(tree.level_ptr[depth]) if part else first_label)
-    n_spans = 1 if whole else groups.shape[0]
+    width = np.int64(tree.level_ptr[depth]) - before if part else first_label
+    whole, n_features, end = groups.shape[0] == 0, point.features.shape[0], np.int64(0)
+    spans[0, 0], spans[0, 1] = 0, width
+    n_spans = np.int64(1 if whole else 0)
+    for g in groups:
+        first = max(end, np.int64(child_ptr[g]) - before >> BLOCK << BLOCK)
+        end = min(width, (np.int64(child_ptr[g + 1]) - before - 1 >> BLOCK) + 1 << BLOCK)
+        if first < end:
+            spans[n_spans, 0], spans[n_spans, 1] = first, end
+            n_spans += 1
     for s in range(n_spans):
-        if not whole:
-            first, last = np.int64(child_ptr[groups[s]]), np.int64(child_ptr[groups[s] + 1])
-        for node in range(np.uint64(first), np.uint64(last)):  # unsigned: no check for negative indices
+        for node in range(np.uint64(before + spans[s, 0]), np.uint64(before + spans[s, 1])):  # unsigned: never negative
             margins[node] = np.float32(0.0)
-    for p in range(point.features.shape[0]):
+    for p in range(n_features):
+        if p + _FAR < n_features:
+            row = 2 * point.features[p + _FAR] + part
+            prefetch(ptr, row)
+            prefetch(dense_at if whole else skip_at, row)
+        if p + _NEAR < n_features:
+            row = 2 * point.features[p + _NEAR] + part
+            if not whole:
+                for s in range(n_spans):
+                    prefetch(skips, np.int64(skip_at[row]) + (spans[s, 0] >> BLOCK))
+            elif dense_at[row] >= 0:
+                for j in range(0, width, _LINE):
+                    prefetch(dense, np.int64(dense_at[row]) + j)
+            else:
+                for q in range(np.int64(ptr[row]), np.int64(ptr[row + 1]), _LINE):
+                    prefetch(nodes, q)
+                    prefetch(nodes, q + (_LINE >> 1))
+                    prefetch(values, q)
+        if p + _NEXT < n_features and not whole:
+            row = 2 * point.features[p + _NEXT] + part
+            at = np.int64(skip_at[row])
+            for s in range(n_spans):
+                q = np.int64(ptr[row])
+                if at >= 0:
+                    q += np.int64(skips[at + (spans[s, 0] >> BLOCK)])
+                prefetch(nodes, q)
+                prefetch(values, q)
         row = 2 * point.features[p] + part
         v = point.values[p]
-        if dense_at[row] < 0 and whole:
-            for q in range(np.uint64(ptr[row]), np.uint64(ptr[row + 1])):
-                margins[np.uint64(nodes[q])] += v * np.float32(values[q])
+        if whole and dense_at[row] >= 0:
+            here, there = np.uint64(dense_at[row]), np.uint64(before)
+            for j in range(np.uint64(width)):
+                margins[there + j] += v * np.float32(dense[here + j])
             continue
-        q, stop = np.int64(ptr[row]), np.int64(ptr[row + 1])
+        at = np.int64(-1) if whole else np.int64(skip_at[row])
+        start, stop = np.int64(ptr[row]), np.int64(ptr[row + 1])
         for s in range(n_spans):
+            q, end = start, stop
             if not whole:
-                first, last = np.int64(child_ptr[groups[s]]), np.int64(child_ptr[groups[s] + 1])
-            if dense_at[row] >= 0:
-                at, start = np.uint64(dense_at[row] + first - before), np.uint64(first)
-                for j in range(np.uint64(last - first)):
-                    margins[start + j] += v * np.float32(dense[at + j])
-            else:
-                q = _first_at_least(nodes, q, stop, first)
-                while q < stop and nodes[q] < last:
-                    margins[nodes[q]] += v * np.float32(values[q])
-                    q += 1
+                if at >= 0:
+                    q = start + np.int64(skips[at + (spans[s, 0] >> BLOCK)])
+                    end = start + np.int64(skips[at + (spans[s, 1] + (1 << BLOCK) - 1 >> BLOCK)])
+                else:
+                    q = _first_at_least(nodes, start, stop, before + spans[s, 0])
+                    end = _first_at_least(nodes, q, stop, before + spans[s, 1])
+            for i in range(np.uint64(q), np.uint64(end)):
+                margins[np.uint64(nodes[i])] += v * np.float32(values[i])
     for s in range(n_spans):
-        if not whole:
-            first, last = np.int64(child_ptr[groups[s]]), np.int64(child_ptr[groups[s] + 1])
-        for node in range(np.uint64(first), np.uint64(last)):
+        for node in range(np.uint64(before + spans[s, 0]), np.uint64(before + spans[s, 1])):
             margins[node] = steps[node] * margins[node] + bias[node]

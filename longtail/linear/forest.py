@@ -98,23 +98,29 @@ class Forest(FlatArrays):
 
     @cached_property
     def trees(self) -> beam.Trees:
-        """The arrays that the search takes: those stored, and the dense copies of long rows."""
+        """The arrays that the search takes: those stored, dense copies of long rows, and skips."""
         n_trees = len(self.ptr)
         first_label = self.level_ptr[self.level_at[1:] - 2]  # of each tree
+        n_nodes = np.diff(self.node_at)
         dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64)
-        size = 0
+        skip_at, sizes = np.empty_like(dense_at), np.zeros(2, np.int64)
         for t in range(n_trees):
-            n_nodes = int(self.node_at[t + 1] - self.node_at[t])
-            size = products.place_dense_rows(self.ptr[t], first_label[t], n_nodes, size, dense_at[t])
-        dense = np.zeros(size, self.values.dtype)
+            products.place_rows(self.ptr[t], first_label[t], n_nodes[t], sizes, dense_at[t], skip_at[t])
+        dense, skips = np.zeros(sizes[0], self.values.dtype), np.empty(sizes[1], np.uint16)
         for t in range(n_trees):
-            products.fill_dense_rows(self.ptr[t], self.nodes, self.values, first_label[t], dense_at[t], dense)
+            products.fill_rows(
+                self.ptr[t], self.nodes, self.values, first_label[t], n_nodes[t],
+                dense_at[t], dense, skip_at[t], skips,
+            )  # fmt: skip
+        place = np.int32 if sizes.max() < 2**31 else np.int64
         return beam.Trees(
             ptr=self.ptr,
             nodes=self.nodes,
             values=self.values,
-            dense_at=dense_at.astype(np.int32 if size < 2**31 else np.int64),
+            dense_at=dense_at.astype(place),
             dense=dense,
+            skip_at=skip_at.astype(place),
+            skips=skips,
             steps=self.scale,
             bias=self.bias,
             child_ptr=self.child_ptr,

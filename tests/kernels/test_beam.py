@@ -75,25 +75,29 @@ def test_whole_masked_and_dense_products_agree_to_the_last_bit(model, k, monkeyp
     forest = model.fit(X, Y).forest_
     _interpret(monkeypatch)
     found = []
-    for bisection, full in itertools.product((0, 10**6), (-1.0, 2.0)):  # all masked, all whole; rows all dense, none
-        monkeypatch.setattr(products, "BISECTION", bisection)
+    # All masked, all whole; rows all dense, none; rows all with skips, none.
+    for finding, full, least, block in itertools.product((0, 10**6), (-1.0, 2.0), (-1.0, 1e6), (0, 2, 5)):
+        monkeypatch.setattr(products, "FINDING", finding)
         monkeypatch.setattr(products, "DENSE", full)
+        monkeypatch.setattr(products, "SKIPS", least)
+        monkeypatch.setattr(products, "BLOCK", block)
         fresh = Forest(**forest.arrays())
         found.append(_search(fresh, X, 20, Y.shape[1], k))
         assert (len(fresh.trees.dense) > 0) == (full < 0)
+        assert (len(fresh.trees.skips) > 0) == (least < 0)
     for other in found[1:]:
         for side, expected in zip(other, found[0], strict=True):
             np.testing.assert_array_equal(side, expected)
 
 
 @pytest.mark.parametrize("model", [Parabel(max_leaf=2, beam=3), Bonsai(arity=4, max_leaf=2, beam=3)])
-@pytest.mark.parametrize("bisection", [0, 10**6])
-def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, bisection, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+@pytest.mark.parametrize("finding", [0, 10**6])
+def test_the_best_of_several_trees_are_those_of_the_mean_over_all(model, finding, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     """What a tree leaves out because it cannot be among the best is not missed: the trees one by one say the same."""
     X, Y, _ = toy()
     forest, rows, n_labels = model.fit(X, Y).forest_, 20, Y.shape[1]
     _interpret(monkeypatch)
-    monkeypatch.setattr(products, "BISECTION", bisection)
+    monkeypatch.setattr(products, "FINDING", finding)
     mean = np.zeros((rows, n_labels))
     for t in range(model.n_trees):
         labels, scores, counts = _search(_only(forest, t), X, rows, n_labels, n_labels)
@@ -136,6 +140,7 @@ def _interpret(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, kernel in vars(module).copy().items():
             if hasattr(kernel, "py_func"):
                 monkeypatch.setattr(module, name, kernel.py_func)
+    monkeypatch.setattr(products, "prefetch", lambda array, index: None)
 
 
 def _only(forest: Forest, t: int) -> Forest:

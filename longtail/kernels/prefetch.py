@@ -1,0 +1,37 @@
+"""Begin to load memory before it is needed.
+
+A search through several label trees reads short pieces all over an array that is larger than the cache. The processor
+cannot guess the next piece, but the kernel knows it: on long texts, three trees took four times as long as one without
+this and three times with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
+
+
+def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    address = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(8).as_pointer())
+    flag = ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
+    function = builder.module.declare_intrinsic("llvm.prefetch", [address.type], kind)
+    builder.call(function, [address, flag(0), flag(3), flag(1)])  # for reading, into all caches, as data
+    return context.get_dummy_value()
+
+
+def prefetch(array: Any, index: Any) -> Any:
+    """Begin to load the cache line of one element of an array; an index out of range does no harm."""
+
+
+if not config.DISABLE_JIT:
+
+    @intrinsic
+    def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+        """Begin to load the cache line of one element of an array; an index out of range does no harm."""
+        return types.void(array, types.int64), _generate
