@@ -180,7 +180,7 @@ def _least_margin(ratio, slope):
     return np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def _open_together(tree, point, beam, n_open):
     """Compute the margins of the children of some groups. The places of these on the beam are in `beam.order`.
 
@@ -204,7 +204,7 @@ def _open_together(tree, point, beam, n_open):
         score_nodes(tree, point, part, order[:n], beam.margins, beam.spans)
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def expand_beam(tree, point, beam, n_groups, slope, k, best):
     """Find the k best children of the groups on the beam, as nodes or, on the last level, as labels.
 
@@ -283,7 +283,7 @@ def _likely_groups(tree, beam, n_groups, k):
     return n
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def score_labels(tree, point, beam, n_groups, likely):
     """Score all labels at once if that costs no more than `likely` groups; else those of none."""
     masked_cost = likely * len(point.features) * products.FINDING
@@ -309,7 +309,7 @@ def _can_reach(tree, t, label_places, reach, group, above, needed, met):
     return False
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool, n_found):
     """Add the labels whose probability in tree t reaches `bound` (and a few just below) to those found.
 
@@ -350,7 +350,7 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool
     return n_found
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, likely):
     """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2).
 
@@ -379,7 +379,7 @@ def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, li
             _open_together(tree, point, beam, n_open)
 
 
-@inner(_nrt=False)  # it returns views, which is correct only because its callers count no references either
+@inner(_nrt=False, apart=True)  # it returns views, which is correct only because its callers count no references either
 def tree_at(trees, t):
     """Return one of the trees."""
     nodes = slice(trees.node_at[t], trees.node_at[t + 1])
@@ -399,7 +399,7 @@ def tree_at(trees, t):
     )
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
     """Find the labels with the k highest means over all trees, given the n best of the first. Return how many."""
     k, slope, n_trees = options.k, options.slope, len(n_groups)

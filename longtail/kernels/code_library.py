@@ -110,10 +110,11 @@ def _has_arrays(kind: types.Type) -> bool:
     return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(_has_arrays, kind)))
 
 
-def compile_lean(dispatcher: Any, borrows: bool) -> None:
+def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
     """Let a dispatcher, and what is compiled on its behalf, be compiled as this module says.
 
-    A function that `borrows` its arrays must not return one: its caller would release what nobody has counted.
+    A function that `borrows` its arrays must not return one: its caller would release what nobody has counted. One that
+    stays `apart` is not copied into its callers.
     """
     usual = dispatcher._compiler.compile
 
@@ -130,6 +131,9 @@ def compile_lean(dispatcher: Any, borrows: bool) -> None:
                 setattr(owner, name, usual_one)
         if borrows and _has_arrays(compiled.signature.return_type):
             raise TypeError(f"{dispatcher.py_func.__name__} borrows its arrays, and may not return one")
+        if apart:
+            name = compiled.fndesc.llvm_func_name
+            compiled.library._final_module.get_function(name).add_function_attribute("noinline")
         return compiled
 
     if _SUPPORTED:

@@ -22,17 +22,20 @@ from longtail.kernels.code_library import compile_lean
 from longtail.kernels.compiled_cache import CompiledCache
 
 
-def njit(*args: Any, cache: bool = False, borrows: bool = False, **options: Any) -> Any:
+def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, **options: Any) -> Any:
     """Compile a function as :func:`numba.njit` does; with `cache`, keep the result on disk where that is possible.
 
     With `borrows`, the function and those that it calls neither make arrays nor return them, views included. It is
     then compiled without reference counts, to about two thirds of the code.
 
+    With `apart`, the compiler makes no copies of the function in its callers. That is for long functions, where a copy
+    takes long to compile and a call costs little beside what it does.
+
     A function whose name begins with an underscore is one that only kernels call: it gets no wrappers and no entry on
     disk of its own, unless ``no_cpython_wrapper=False`` asks for them.
     """
     if args and callable(args[0]):
-        return njit(cache=cache, borrows=borrows, **options)(args[0])
+        return njit(cache=cache, borrows=borrows, apart=apart, **options)(args[0])
 
     def compiled(function: Callable[..., Any]) -> Any:
         private = function.__name__.startswith("_") and options.get("no_cpython_wrapper", True)
@@ -40,7 +43,7 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, **options: Any)
         counting = {"_nrt": False} if borrows else {}
         dispatcher = numba.njit(*args, **(wrappers | counting | options))(function)
         if hasattr(dispatcher, "_compiler"):  # not where NUMBA_DISABLE_JIT leaves a plain function
-            compile_lean(dispatcher, borrows)
+            compile_lean(dispatcher, borrows, apart)
         if (
             cache and not private and hasattr(dispatcher, "_cache")
         ):  # not where NUMBA_DISABLE_JIT leaves a plain function

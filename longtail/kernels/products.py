@@ -79,22 +79,25 @@ def split_rows(ptr, nodes, first_label, rows):
     rows[2 * n_features] = ptr[n_features]
 
 
-@kernel(borrows=True)
-def place_rows(ptr, first_label, n_nodes, sizes, dense_at, skip_at):
-    """Choose the rows to store densely and those to store skips of, -1 for the others.
+def place_rows(
+    ptr: np.ndarray, first_label: int, n_nodes: int, sizes: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
+    """Choose the rows to store densely and those to store skips of, and return where, -1 for the others.
 
-    sizes (2,) holds the numbers of dense values and of skips of the trees before this one, and is moved on.
+    sizes : numbers of dense values and of skips of the trees before this one; those with this one are returned too.
     """
-    for row in range(dense_at.shape[0]):
-        width = n_nodes - first_label if row & 1 else first_label
-        n, n_skips = ptr[row + 1] - ptr[row], (width >> BLOCK) + 2
-        dense_at[row] = skip_at[row] = -1
-        if n > DENSE * width:
-            dense_at[row] = sizes[0]
-            sizes[0] += width
-        if SKIPS * n_skips < n <= _MOST_SKIPPED:
-            skip_at[row] = sizes[1]
-            sizes[1] += n_skips
+    n = np.diff(ptr)
+    width = np.tile([first_label, n_nodes - first_label], len(n) // 2)
+    n_skips = (width >> BLOCK) + 2
+    dense_at, dense_size = _places(n > DENSE * width, width, sizes[0])
+    skip_at, skips_size = _places((n > SKIPS * n_skips) & (n <= _MOST_SKIPPED), n_skips, sizes[1])
+    return dense_at, skip_at, (dense_size, skips_size)
+
+
+def _places(chosen: np.ndarray, lengths: np.ndarray, start: int) -> tuple[np.ndarray, int]:
+    """Return where each chosen row begins if they follow each other from `start`, -1 for others, and the end."""
+    ends = start + np.cumsum(np.where(chosen, lengths, 0))
+    return np.where(chosen, ends - lengths, -1), int(ends[-1]) if len(ends) else start
 
 
 @kernel(borrows=True)
@@ -124,7 +127,7 @@ def whole_cost(tree, point, part):
     return total
 
 
-@inner(borrows=True)
+@inner(borrows=True, apart=True)
 def score_nodes(tree, point, part, groups, margins, spans):
     """Compute the margins of the children of `groups` (ascending), or of all nodes of a part if `groups` is empty.
 
@@ -192,8 +195,9 @@ def score_nodes(tree, point, part, groups, margins, spans):
                     q = start + np.int64(skips[at + (spans[s, 0] >> BLOCK)])
                     end = start + np.int64(skips[at + (spans[s, 1] + (1 << BLOCK) - 1 >> BLOCK)])
                 else:
-                    q = _first_at_least(nodes, start, stop, before + spans[s, 0])
-                    end = _first_at_least(nodes, q, stop, before + spans[s, 1])
+                    q = end = _first_at_least(nodes, start, stop, before + spans[s, 0])
+                    while end < stop and nodes[end] < before + spans[s, 1]:
+                        end += 1
             for i in range(np.uint64(q), np.uint64(end)):
                 margins[np.uint64(nodes[i])] += v * np.float32(values[i])
     for s in range(n_spans):

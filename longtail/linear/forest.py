@@ -102,24 +102,24 @@ class Forest(FlatArrays):
         n_trees = len(self.ptr)
         first_label = self.level_ptr[self.level_at[1:] - 2]  # of each tree
         n_nodes = np.diff(self.node_at)
-        dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64)
-        skip_at, sizes = np.empty_like(dense_at), np.zeros(2, np.int64)
+        wide = len(self.nodes) / products.DENSE >= 2**31  # no more values are stored densely, nor as many skips
+        dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64 if wide else np.int32)
+        skip_at, sizes = np.empty_like(dense_at), (0, 0)
         for t in range(n_trees):
-            products.place_rows(self.ptr[t], first_label[t], n_nodes[t], sizes, dense_at[t], skip_at[t])
+            dense_at[t], skip_at[t], sizes = products.place_rows(self.ptr[t], first_label[t], n_nodes[t], sizes)
         dense, skips = np.zeros(sizes[0], self.values.dtype), np.empty(sizes[1], np.uint16)
         for t in range(n_trees):
             products.fill_rows(
                 self.ptr[t], self.nodes, self.values, first_label[t], n_nodes[t],
                 dense_at[t], dense, skip_at[t], skips,
             )  # fmt: skip
-        place = np.int32 if sizes.max() < 2**31 else np.int64
         return beam.Trees(
             ptr=self.ptr,
             nodes=self.nodes,
             values=self.values,
-            dense_at=dense_at.astype(place),
+            dense_at=dense_at,
             dense=dense,
-            skip_at=skip_at.astype(place),
+            skip_at=skip_at,
             skips=skips,
             steps=self.scale,
             bias=self.bias,

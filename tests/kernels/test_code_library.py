@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numba
@@ -44,6 +45,23 @@ def test_functions_of_kernels_only_get_no_machine_code() -> None:
     assert isinstance(helper, CodeLibrary)
     assert kernel._compiled_object is not None
     assert helper._compiled_object is None
+
+
+@inner(borrows=True, apart=True)
+def _add_apart(values, n):  # type: ignore[no-untyped-def]
+    return _add(values, n)
+
+
+@njit(borrows=True)
+def add_apart(values, n):  # type: ignore[no-untyped-def]
+    return _add_apart(values, n)
+
+
+def test_functions_that_stay_apart_are_called() -> None:
+    assert add_apart(np.arange(5.0), 4) == 6.0
+    (code,) = add_apart.inspect_llvm().values()
+    assert re.search(r"call [^\n]*10_add_apart", code)
+    assert not re.search(r"call [^\n]*4_addB", code)  # a copy in its caller
 
 
 def test_errors_come_through() -> None:
