@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 from longtail._version import __version__
-from longtail.engine.tasks import Finished
+from longtail.engine.tasks import Finished, Packing
 from longtail.engine.workers import Worker, WorkerLost
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
 _LOSSES_OF_TASK = 9  # of the process or machine of one task, after which the task is given up
-_CALLS_PER_CORE = 8  # calls that tasks are put together into: few enough to cost little, enough to keep all cores busy
+_CALLS_PER_CORE = 8  # the work of a call is at least this part of the share of one core; a call costs some 10 ms
 _ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
 _INSTALL_RAY = "Install it with: pip install 'longtail[ray]'"
 
@@ -141,18 +141,22 @@ class RayCluster:
         whole: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
+        packing: Packing | None = None,
     ) -> list[Any]:
         """Return ``[work(task, *shared) for task in tasks]``; see :meth:`longtail.engine.Engine.map`."""
         tasks = list(tasks)
         results: list[Any] = [None] * len(tasks)
-        shared = [data if isinstance(data, self._ray.ObjectRef) else self.share(data) for data in shared]
+        sent = self._ray.ObjectRef, int, float, str  # with each call; all else is put into the store
+        shared = [data if isinstance(data, sent) else self.share(data) for data in shared]
+        pack, unpack = packing or (None, None)
         cores = self._cores_of_one() if whole else 1
-        call = self._call.options(num_cpus=cores, max_retries=0)
+        # By default Ray gives calls to the machine that has the data, and a short map would run on that one alone.
+        call = self._call.options(num_cpus=cores, max_retries=0, scheduling_strategy="SPREAD")
         pending: dict[Any, list[int]] = {}
         losses = [0] * len(tasks)
 
         def begin(part: list[int]) -> None:
-            pending[call.remote(work, [tasks[i] for i in part], cores, *shared)] = part
+            pending[call.remote(work, [tasks[i] for i in part], cores, pack, *shared)] = part
 
         for part in (
             [[i] for i in range(len(tasks))] if whole else _task_groups(len(tasks), weights, self.cores(n_jobs))
@@ -173,6 +177,8 @@ class RayCluster:
                         if half:
                             begin(half)
                     continue
+                if unpack is not None:
+                    outcomes = unpack(outcomes)
                 for i, result in zip(part, outcomes, strict=True):
                     results[i] = result
                     if finished is not None:
@@ -206,10 +212,13 @@ class RayCluster:
             raise _given_up(error) from None
 
 
-def _work_off(work: Callable[..., Any], tasks: list[Any], cores: int, *shared: Any) -> bytes:
+def _work_off(
+    work: Callable[..., Any], tasks: list[Any], cores: int, pack: Callable[[list[Any]], Any] | None, *shared: Any
+) -> bytes:
     """Work off some tasks in a process of the cluster, and return their results as bytes."""
     pool.limit_cores(cores)
-    return pickle.dumps([work(task, *shared) for task in tasks], protocol=5)
+    results = [work(task, *shared) for task in tasks]
+    return pickle.dumps(results if pack is None else pack(results), protocol=5)
 
 
 class _Built:
@@ -281,17 +290,19 @@ def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
 
 
 def _task_groups(n: int, weights: Sequence[float] | None, cores: int) -> list[list[int]]:
-    """Put tasks together into calls of similar weight, in their order."""
+    """Put tasks together into calls, in their order: large ones first, small ones at the end to keep all cores busy."""
     weights = [1.0] * n if weights is None else weights
-    most = sum(weights) / (_CALLS_PER_CORE * cores)
+    remaining = sum(weights)
+    least = remaining / (_CALLS_PER_CORE * cores)
     parts: list[list[int]] = []
-    size = most
+    size = most = 0.0
     for i in range(n):
-        if size + weights[i] > most:
+        if not parts or size + weights[i] > most:
             parts.append([])
-            size = 0.0
+            size, most = 0.0, max(least, remaining / (2 * cores))
         parts[-1].append(i)
         size += weights[i]
+        remaining -= weights[i]
     return parts
 
 

@@ -16,6 +16,7 @@ from longtail.errors import SettingsError
 from longtail.kernels import pool
 
 Finished = Callable[[int, Any], None]  # called with the number of a task and its result, as soon as it is there
+Packing = tuple[Callable[[list[Any]], Any], Callable[[Any], list[Any]]]  # of several results, and its inverse
 
 
 class Engine(Protocol):
@@ -40,6 +41,7 @@ class Engine(Protocol):
         whole: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
+        packing: Packing | None = None,
     ) -> list[Any]:
         """Return ``[work(task, *shared) for task in tasks]``.
 
@@ -59,6 +61,9 @@ class Engine(Protocol):
             Expected work of each task, by which tasks are put together.
         finished : callable, optional
             Called with the number of a task and its result as soon as it is finished, in any order.
+        packing : (callable, callable), optional
+            Functions of a module: the first puts a list of results into a few long arrays, the second takes them out
+            again. Results that travel are sent so; thousands of small arrays take longer to send than to compute.
 
         Notes
         -----
@@ -108,6 +113,7 @@ class LocalCores:
         whole: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
+        packing: Packing | None = None,
     ) -> list[Any]:
         """Return ``[work(task, *shared) for task in tasks]``; see :meth:`Engine.map`."""
 

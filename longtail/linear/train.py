@@ -148,6 +148,7 @@ def train_nodes(
                 n_jobs=n_jobs,
                 weights=[task.work for task in some],
                 finished=lambda i, _: done(some[i].work / total / len(trees)),
+                packing=(_packed_tasks, _unpacked_tasks),
             )
 
         with _places(memory.spill_folder(), steps.inside(f"tree-{number + 1}")) as (kept, spilled):
@@ -236,10 +237,27 @@ def _unpacked(arrays: Arrays) -> list[_Solved]:
     """Return the weights of neighbouring nodes that :func:`_packed` joined."""
     if not arrays:
         return []
-    columns = [
-        np.split(arrays[f"part{i}"], np.cumsum(arrays[f"size{i}"])[:-1].astype(np.int64)) for i in range(_N_ARRAYS)
-    ]
+    columns = [_cut(arrays[f"part{i}"], arrays[f"size{i}"]) for i in range(_N_ARRAYS)]
     return [(int(first), tuple(kept)) for first, *kept in zip(arrays["first"], *columns, strict=True)]
+
+
+def _cut(array: np.ndarray, sizes: np.ndarray) -> list[np.ndarray]:
+    """Cut an array into parts of some sizes; ten times faster than ``np.split`` for thousands of small parts."""
+    ends = np.cumsum(sizes).tolist()
+    return [array[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+
+def _packed_tasks(solved: list[list[list[_Solved]]]) -> Arrays:
+    """Return what tasks have found as a few long arrays, from which :func:`_unpacked_tasks` gets it back."""
+    return _packed(solved) | {"n_parts": np.array([len(found[0]) for found in solved])}
+
+
+def _unpacked_tasks(arrays: Arrays) -> list[list[list[_Solved]]]:
+    """Return what tasks have found, by task and cost."""
+    ends = np.cumsum(arrays["n_parts"]).tolist()
+    n_costs = sum(name.endswith(".first") for name in arrays)
+    parts = [_unpacked(without_prefix(f"{c}.", arrays)) for c in range(n_costs)]
+    return [[of_cost[begin:end] for of_cost in parts] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[list[_Level], list[_Task]]:

@@ -111,6 +111,26 @@ def test_arrays_of_results_outlive_the_cluster(two_nodes: RayCluster) -> None:
     assert array.flags.writeable  # copied out of the object store
 
 
+def _joined(results: list[str]) -> str:
+    return "|".join(results)
+
+
+def _split(joined: str) -> list[str]:
+    return joined.split("|")
+
+
+def test_packed_results_are_those_of_the_tasks(two_nodes: RayCluster) -> None:
+    numbers: list[int] = []
+
+    def note(i: int, result: str) -> None:
+        assert result == f"task {i}"
+        numbers.append(i)
+
+    found = two_nodes.map(lambda task: f"task {task}", range(50), finished=note, packing=(_joined, _split))
+    assert found == [f"task {i}" for i in range(50)]
+    assert sorted(numbers) == list(range(50))
+
+
 def test_an_error_of_a_task_arrives_as_it_was_raised(two_nodes: RayCluster) -> None:
     def work(task: int) -> int:
         if task == 3:
@@ -212,7 +232,7 @@ def test_files_are_predicted_once_each(two_nodes: RayCluster, tmp_path: Path) ->
 def test_tasks_are_put_together_by_weight() -> None:
     weights = [50.0, 30.0, 5.0, 5.0, 5.0, 5.0]
     assert _task_groups(6, weights, cores=1) == [[0], [1], [2, 3], [4, 5]]
-    assert [len(part) for part in _task_groups(64, None, cores=2)] == [4] * 16
+    assert [len(part) for part in _task_groups(64, None, cores=2)] == [16, 12, 9, 6, 5, 4, 4, 4, 4]
     assert _task_groups(0, None, cores=2) == []
 
 
