@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 flush=True,
             )
             if not given.kill:
-                results.add("scale", name, row, MODELS[name], group="cluster")
+                results.add("scale", f"{name} {given.data} {len(rows)}", row, MODELS[name], group="cluster")
     finally:
         ray.shutdown()
         cluster.shutdown()
