@@ -25,7 +25,9 @@ from longtail.errors import SettingsError
 from longtail.kernels import pool
 
 _LOSSES_OF_TASK = 9  # of the process or machine of one task, after which the task is given up
-_CALLS_PER_CORE = 8  # the work of a call is at least this part of the share of one core; a call costs some 10 ms
+_FIRST_SHARE = 0.75  # of the work that is left for one core: the work of the next call, at most
+_CALLS_PER_CORE, _FEW_CALLS_PER_CORE = 8, 3  # the work of a call is at least this part of that of one core
+_SHORT_CALL = 0.2  # seconds of work that a call should have: it costs 10 to 30 ms itself, mostly by its results
 _ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
 _INSTALL_RAY = "Install it with: pip install 'longtail[ray]'"
 
@@ -289,17 +291,22 @@ def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
                 )
 
 
-def _task_groups(n: int, weights: Sequence[float] | None, cores: int) -> list[list[int]]:
-    """Put tasks together into calls, in their order: large ones first, small ones at the end to keep all cores busy."""
-    weights = [1.0] * n if weights is None else weights
+def _task_groups(n: int, seconds: Sequence[float] | None, cores: int) -> list[list[int]]:
+    """Put tasks together into calls, in their order: large ones first, small ones at the end to keep all cores busy.
+
+    Where all is done within a second, cores that wait at the end cost less than further calls.
+    """
+    weights = [1.0] * n if seconds is None else seconds
     remaining = sum(weights)
     least = remaining / (_CALLS_PER_CORE * cores)
+    if seconds is not None:
+        least = max(least, min(_SHORT_CALL, remaining / (_FEW_CALLS_PER_CORE * cores)))
     parts: list[list[int]] = []
     size = most = 0.0
     for i in range(n):
         if not parts or size + weights[i] > most:
             parts.append([])
-            size, most = 0.0, max(least, remaining / (2 * cores))
+            size, most = 0.0, max(least, _FIRST_SHARE * remaining / cores)
         parts[-1].append(i)
         size += weights[i]
         remaining -= weights[i]

@@ -58,7 +58,7 @@ class Engine(Protocol):
         whole : bool
             Whether a task uses threads itself, as a fit of a ranker does: it then gets all cores of one machine.
         weights : sequence of float, optional
-            Expected work of each task, by which tasks are put together.
+            Expected work of each task in seconds of one core, roughly, by which tasks are put together.
         finished : callable, optional
             Called with the number of a task and its result as soon as it is finished, in any order.
         packing : (callable, callable), optional

@@ -26,7 +26,9 @@ from longtail.sparse import Arrays, frozen, frozen_csr, with_prefix, without_pre
 
 ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
-_BATCH_WORK = 3e10  # of the nodes that one core trains between two checkpoints: about a minute
+_WORK_PER_SECOND = 5e8  # of one core: non-zeros of points, times classifiers
+_TASK_SECONDS = 3e-4  # that a task takes however small it is; most groups of siblings have a few points
+_BATCH_WORK = 60 * _WORK_PER_SECOND  # of the nodes that one core trains between two checkpoints
 _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
 WEIGHT_BYTES = 6  # of a weight until it is in its place
@@ -146,7 +148,7 @@ def train_nodes(
                 some,
                 shared,
                 n_jobs=n_jobs,
-                weights=[task.work for task in some],
+                weights=[_TASK_SECONDS + task.work / _WORK_PER_SECOND for task in some],
                 finished=lambda i, _: done(some[i].work / total / len(trees)),
                 packing=(_packed_tasks, _unpacked_tasks),
             )

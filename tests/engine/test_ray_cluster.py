@@ -231,8 +231,9 @@ def test_files_are_predicted_once_each(two_nodes: RayCluster, tmp_path: Path) ->
 
 def test_tasks_are_put_together_by_weight() -> None:
     weights = [50.0, 30.0, 5.0, 5.0, 5.0, 5.0]
-    assert _task_groups(6, weights, cores=1) == [[0], [1], [2, 3], [4, 5]]
-    assert [len(part) for part in _task_groups(64, None, cores=2)] == [16, 12, 9, 6, 5, 4, 4, 4, 4]
+    assert _task_groups(6, weights, cores=1) == [[0], [1, 2], [3, 4], [5]]
+    assert [len(part) for part in _task_groups(64, None, cores=2)] == [24, 15, 9, 6, 4, 4, 2]
+    assert [len(part) for part in _task_groups(64, [0.01] * 64, cores=2)] == [24, 15, 10, 10, 5]  # each takes a while
     assert _task_groups(0, None, cores=2) == []
 
 
