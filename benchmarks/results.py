@@ -24,7 +24,7 @@ from benchmarks.paths import HERE, RESULTS
 
 Row = dict[str, Any]
 # Groups of rows in a file, by name.
-_GROUPS = ("rows", "accuracy", "ablation", "throughput", "parts", "cluster", "large", "kills")
+_GROUPS = ("rows", "accuracy", "ablation", "throughput", "parts", "cluster", "large", "kills", "workers")
 _PEERS = ("pecos-xrlinear", "omikuji-parabel", "omikuji-bonsai", "napkinxc-plt")  # those that set bars
 _OURS = ("parabel", "bonsai", "dismec")
 

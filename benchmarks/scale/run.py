@@ -22,7 +22,13 @@ from pathlib import Path
 from benchmarks import results
 
 _BASE = {"N": 10_000, "D": 20_000, "L": 4_000}
-_LARGER = {"popular": 10, "textmatch": 10, "knn": 10}  # factor on all sizes, for fits of a few milliseconds
+_FACTORS = {
+    "popular": 10,
+    "textmatch": 10,
+    "knn": 10,
+    "dxml": 0.25,
+}  # on all sizes, for fits of milliseconds or minutes
+_OTHER_BASE = {"vectorknn": {"N": 40_000, "D": 200, "L": 4_000}}  # D is the length of vectors
 FACTORS = (0.5, 1, 2, 4)
 _SHORT = 1.0  # CPU seconds of a fit below which the least of three counts: the first touches its memory, too
 MODELS = {
@@ -42,13 +48,15 @@ MODELS = {
     "ranknet": "ranknet(bonsai(n_trees=1, cost=1.0), epochs=1)",
     "labeltext": "labeltext(bonsai(n_trees=1, cost=1.0))",
     "calibrated": "calibrated(bonsai(n_trees=1, cost=1.0))",
+    "vectorknn": "vectorknn",
     "blend": "blend([bonsai(n_trees=1, cost=1.0), knn, textmatch, decaf(n_networks=1, epochs=1)])",
 }
 
 
 def base(model: str) -> dict[str, int]:
     """Return the size of which one number at a time is varied."""
-    return {axis: size * _LARGER.get(model, 1) for axis, size in _BASE.items()}
+    known = _OTHER_BASE.get(model, _BASE)
+    return {axis: round(size * _FACTORS.get(model, 1)) for axis, size in known.items()}
 
 
 def sizes(model: str, axes: Sequence[str] = "NDL") -> list[dict[str, int]]:

@@ -45,9 +45,13 @@ def test_the_section_marks_goals() -> None:
     killed = {"model": "bonsai(n_trees=24)", "kills": 30, "identical": 29, "nothing_left": 30, "resumed": 25}
     known = {"rows": rows("bonsai"), "cluster": {"bonsai": cluster}, "large": {"dismec-2GB": trained}}
     known |= {"kills": {"bonsai": killed}}
+    network = {"data": "papers", "seed": 0, "n_workers": 1, "fit_s": 20.0, "cpu_s": 30.0, "P@5": 50.0, "PSP@5": 20.0}
+    known |= {"workers": {"1": network, "2": network | {"n_workers": 2, "P@5": 50.4, "PSP@5": 19.4}}}
     page = section.render(known | {"machine": machine.facts(), "versions": machine.versions()})
     assert "| `bonsai(n_trees=1, cost=1.0)` | 1.50 " in page
-    assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 4.0 | 5.0 | 1.25 | yes |" in page
+    assert "| `bonsai` | papers, 6,000 | 2.0 | 2.2 | 1.10 ✓ | 4.0 | 5.0 | 1.25 **✗** | yes |" in page
+    assert "| papers | 0 | 1 | 20 | 30 | 50.00 | 20.00 |" in page
+    assert "| papers | 0 | 2 | 20 | 30 | 50.40 ✓ | 19.40 **✗** |" in page
     assert "| `bonsai(n_trees=1, cost=1.0)` | 10 | 200 to 900 | 1.25 ✓ | 1.44 **✗** | 1.34 | 1.50 |" in page
     assert "| `bonsai(n_trees=24)` | 30 | 29 **✗** | 30 ✓ | 25 |" in page
     assert "| `dismec` | papers | 2GB | 10 | 19 | 1.50 | 40 | 0.50 | 0.40 | 60.00 |" in page
