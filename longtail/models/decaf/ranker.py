@@ -289,9 +289,10 @@ class DECAF(EpochRanker):
     _less_memory: ClassVar[str] = "Lower dim, n_candidates, beam or batch_size, or use fewer features (max_features)."
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: networks with optimisers, the batch, classifiers and shortlists.
+        """Estimate the bytes of a fit: the larger of training a network and of what follows the last step.
 
-        The index of the classifiers is built when the optimisers are not needed any more, and is smaller than they.
+        A network is trained beside those before it. Afterwards the token vectors of all networks are there as trained,
+        as they are kept and as they are tried on held-out points, and the classifiers of one are made of label text.
         """
         from longtail.models.decaf.modules import MOST_LISTED
         from longtail.models.decaf.network import TextNetwork
@@ -306,7 +307,7 @@ class DECAF(EpochRanker):
         if settings.n_workers > 1:  # a replica in each process
             network *= 1 + settings.n_workers
         kept = 4.0 * dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
-        held = min(MOST_HELD_OUT, int(n * settings.validation_fraction)) * min(n_labels, 4096) * 4.0
+        finished = 4.0 * dim * (settings.n_networks * (4 * n_features + 2 * n_labels) + 3 * n_labels)
         clusters = 0.0
         if settings.shortlist == "clusters" or settings.surrogate_epochs:
             n_clusters = settings.n_clusters or max(2, n_labels // 8)
@@ -317,7 +318,7 @@ class DECAF(EpochRanker):
                 + 4.0 * dim * (n + n_clusters)
                 + 4.0 * n * MOST_LISTED
             )
-        return 1.5 * data_bytes(X, Y, Z) + network + kept + held + clusters
+        return 1.5 * data_bytes(X, Y, Z) + max(network + kept + clusters, finished)
 
     def add_labels(self, label_features: Any) -> Self:
         """Append labels that have text but no points; they are suggested from now on.
