@@ -29,7 +29,6 @@ _FIRST_SHARE = 0.75  # of the work that is left for one core: the work of the ne
 _CALLS_PER_CORE, _FEW_CALLS_PER_CORE = 8, 3  # the work of a call is at least this part of that of one core
 _SHORT_CALL = 0.2  # seconds of work that a call should have: it costs 10 to 30 ms itself, mostly by its results
 _ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
-_INSTALL_RAY = "Install it with: pip install 'longtail[ray]'"
 
 
 class RayCluster:
@@ -45,7 +44,9 @@ class RayCluster:
     remote: ClassVar[bool] = True
 
     def __init__(self, address: str | None = None) -> None:
-        self._ray = _import_ray()
+        import ray
+
+        self._ray: Any = ray
         self._connected = not self._ray.is_initialized()
         if self._connected:
             self._connect(address or os.environ.get("RAY_ADDRESS"))
@@ -324,14 +325,6 @@ def _check_answers(address: str) -> None:
         raise SettingsError(
             f"No Ray cluster answers at {address} ({error}). Start one there with: ray start --head --port={port}"
         ) from None
-
-
-def _import_ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise SettingsError(f"The engine ray needs the package ray, which is not installed. {_INSTALL_RAY}") from None
-    return ray
 
 
 def _given_up(error: BaseException) -> SettingsError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any, ClassVar, Protocol
 
 from longtail.engine.workers import Worker, start_processes
@@ -164,9 +165,13 @@ def use(engine: str | Engine) -> Iterator[Engine]:
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of an engine that does not exist."""
+    """Refuse the name of an engine that does not exist, or whose package is not installed, before data is read."""
     if name not in ("local", "ray") and not name.startswith("ray://"):
         raise SettingsError(f"There is no engine {name!r}. Give local, ray or ray://HOST:PORT.")
+    if name != "local" and find_spec("ray") is None:
+        raise SettingsError(
+            "The engine ray needs the package ray, which is not installed. Install it with: pip install 'longtail[ray]'"
+        )
 
 
 def open_engine(name: str) -> Engine:
