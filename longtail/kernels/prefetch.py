@@ -1,8 +1,8 @@
 """Begin to load memory before it is needed.
 
-A search through several label trees reads short pieces all over an array that is larger than the cache. The processor
-cannot guess the next piece, but the kernel knows it: on long texts, three trees took four times as long as one without
-this and three times with it.
+Some loops read short pieces all over an array that is larger than the cache: a search through several label trees, and
+the solver, which visits points in random order. The processor cannot guess the next piece, but the loop knows it. On
+long texts three trees took four times as long as one without this, and three times with it. Results do not change.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import config
 from numba.extending import intrinsic
+
+LINE_BYTES = 64  # of a cache line: what is loaded at once
 
 
 def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -26,12 +28,15 @@ def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def prefetch(array: Any, index: Any) -> Any:
-    """Begin to load the cache line of one element of an array; an index out of range does no harm."""
+    """Begin to load the cache line of one element of a contiguous array, counted over all its dimensions.
+
+    An index out of range does no harm. Where kernels are plain Python, nothing is done.
+    """
 
 
 if not config.DISABLE_JIT:
 
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-        """Begin to load the cache line of one element of an array; an index out of range does no harm."""
+        """Begin to load the cache line of one element of a contiguous array, counted over all its dimensions."""
         return types.void(array, types.int64), _generate

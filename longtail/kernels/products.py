@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import inlined, inner, kernel
-from longtail.kernels.prefetch import prefetch
+from longtail.kernels.prefetch import LINE_BYTES, prefetch
 
 FINDING = 60  # measured cost of adding one group of one row, in multiply-adds of whole rows
 DENSE = 0.15  # rows that name a larger share of the nodes are stored densely; an entry then costs a twelfth
@@ -29,7 +29,6 @@ BLOCK = 5  # logarithm of the number of nodes of a block
 SKIPS = 0.25  # rows with more entries than this per block have skips
 _MOST_SKIPPED = 0xFFFF  # entries of a row with skips, which are 16 bits wide
 _FAR, _NEAR, _NEXT = 8, 4, 2  # features ahead of which the starts of a row, its skips, and its entries are loaded
-_LINE = 64  # bytes of a cache line
 
 INNER_NODES, LABELS = np.int64(0), np.int64(1)  # the two parts of a tree
 
@@ -163,12 +162,12 @@ def score_nodes(tree, point, part, groups, margins, spans):
                 for s in range(n_spans):
                     prefetch(skips, np.int64(skip_at[row]) + (spans[s, 0] >> BLOCK))
             elif dense_at[row] >= 0:
-                for j in range(0, width, _LINE):
+                for j in range(0, width, LINE_BYTES):
                     prefetch(dense, np.int64(dense_at[row]) + j)
             else:
-                for q in range(np.int64(ptr[row]), np.int64(ptr[row + 1]), _LINE):
+                for q in range(np.int64(ptr[row]), np.int64(ptr[row + 1]), LINE_BYTES):
                     prefetch(nodes, q)
-                    prefetch(nodes, q + (_LINE >> 1))
+                    prefetch(nodes, q + (LINE_BYTES >> 1))
                     prefetch(values, q)
         if p + _NEXT < n_features and not whole:
             row = 2 * point.features[p + _NEXT] + part
