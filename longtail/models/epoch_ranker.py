@@ -98,6 +98,11 @@ class EpochRanker(PresetRanker):
         refit = self.settings().refit
         return n_points < FEW if refit is None else refit
 
+    def _expects_to_train_again(self, n_points: int) -> bool:
+        """Return whether a fit to so many points, of which some are held out, will train once more."""
+        held = min(MOST_HELD_OUT, int(n_points * self.settings().validation_fraction))
+        return self._trains_again(n_points - held)
+
     def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
         """Return the settings of the training loop, checked before any work is done."""
         from longtail.neural.loop import LoopSettings

@@ -322,7 +322,7 @@ class GLaS(EpochRanker):
     _less_memory: ClassVar[str] = "Lower dim, or use fewer features (max_features, min_df)."
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: network with optimisers, batch, label graph, classifiers and index."""
+        """Estimate the bytes of a fit: network with optimisers, batch, label graph, and an earlier scorer if any."""
         from longtail.models.glas.network import Network
 
         settings, n_features = self.settings(), X.shape[1]
@@ -331,7 +331,9 @@ class GLaS(EpochRanker):
         candidates = min(n_labels, 2 * settings.n_candidates)
         network = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch, candidates)
         pairs = float((np.diff(Y.indptr).astype(np.float64) ** 2).sum()) if settings.regularizer == "glas" else 0.0
-        scorer = 4.0 * settings.dim * (n_features + 3 * n_labels)
+        scorer = 0.0
+        if self._expects_to_train_again(X.shape[0]):  # then that of the first training is still there
+            scorer = 4.0 * settings.dim * (n_features + 3 * n_labels)
         return 1.5 * data_bytes(X, Y) + network + 24 * min(pairs, float(n_labels) ** 2) + scorer
 
     def _prior(self, Y: csr_array) -> np.ndarray:

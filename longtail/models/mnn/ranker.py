@@ -336,7 +336,7 @@ class MNN(EpochRanker):
         settings, n_labels = self.settings(), int(np.count_nonzero(label_counts(Y)))
         sizes = X.shape[1], n_labels, settings.dim, settings.optimizer, settings.batch_size
         points = 0.0 if settings.scoring == "cosine" else 8.0 * X.shape[0] * settings.dim
-        again = self._trains_again(X.shape[0])  # then the first network is still there
+        again = self._expects_to_train_again(X.shape[0])  # then the first network is still there
         first = 8.0 * (X.shape[1] + n_labels) * settings.dim if again else 0.0
         return 1.5 * data_bytes(X, Y) + MatchingNetwork.bytes_needed(*sizes) + first + points
 
