@@ -28,7 +28,7 @@ _FACTORS = {
     "knn": 10,
     "dxml": 0.25,
 }  # on all sizes, for fits of milliseconds or minutes
-_OTHER_BASE = {"vectorknn": {"N": 40_000, "D": 200, "L": 4_000}}  # D is the length of vectors
+_OTHER_BASE = {"vectorknn": {"N": 80_000, "D": 200, "L": 4_000}}  # D is the length of vectors
 FACTORS = (0.5, 1, 2, 4)
 _SHORT = 1.0  # CPU seconds of a fit below which the least of three counts: the first touches its memory, too
 MODELS = {

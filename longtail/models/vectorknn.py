@@ -63,8 +63,8 @@ class VectorKNN(Ranker):
         self.n_jobs = n_jobs
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the vectors, their copy of length 1, and their codes in an index."""
-        return 9.0 * X.shape[0] * X.shape[1] + 8.0 * Y.nnz
+        """Estimate the bytes of a fit: the vectors, their codes in an index, and the codes in the making."""
+        return 6.0 * X.shape[0] * X.shape[1] + 8.0 * Y.nnz
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         vectors = dense_rows(SparseRows.of(X), X.shape[1])
