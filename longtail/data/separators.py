@@ -105,6 +105,7 @@ class LabelCounts:
     n_rows: int = 0
     n_empty: int = 0
     n_labels: int = 0
+    n_cut: int = 0  # rows with several labels
     examples: list[list[str]] = field(default_factory=list)
 
     def add(self, names: list[str]) -> None:
@@ -114,6 +115,7 @@ class LabelCounts:
             return
         self.n_rows += 1
         self.n_labels += len(names)
+        self.n_cut += len(names) > 1
         if len(self.examples) < 3:
             self.examples.append(names[:8])
         elif len(names) > 1:
@@ -122,7 +124,9 @@ class LabelCounts:
                 self.examples[single] = names[:8]
 
 
-def report_separator(source: str, separator: str | None, counts: LabelCounts, *, given: bool) -> None:
+def report_separator(
+    source: str, separator: str | None, counts: LabelCounts, *, given: bool, usual: str | None = None
+) -> None:
     """Log the separator, the labels per row and three examples; warn where there is about one label per row.
 
     Parameters
@@ -135,6 +139,9 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
         Labels of the rows.
     given : bool
         Whether the caller gave the separator, and so needs no warning.
+    usual : str, optional
+        The separator that would have been chosen, if the given one cuts no cell. If it is another, that is logged: a
+        model brings the separator of its training data along, and a new file may have another.
     """
     if not counts.n_rows:
         return
@@ -143,7 +150,11 @@ def report_separator(source: str, separator: str | None, counts: LabelCounts, *,
     empty = f" ({counts.n_empty:,} rows have none)" if counts.n_empty else ""
     examples = ", ".join(_short_examples(counts.examples))
     details = f"{source}: labels are {how}; {mean:.2f} labels per row{empty}, for example {examples}"
-    if mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
+    if usual not in (None, separator):
+        looks = "lists" if usual == LISTS else f"labels separated by {usual!r}"
+        remedy = "Give labels_separator (--labels-separator on the command line)"
+        logger.info("%s. The separator cuts no cell, and cells look like %s. %s.", details, looks, remedy)
+    elif mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
         remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
         logger.warning("%s. %s.", details, remedy)
     else:

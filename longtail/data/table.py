@@ -23,6 +23,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
 from longtail.data.json_lines import ids_or_positions, objects
 from longtail.data.label_rows import LabelRows
+from longtail.data.quiet_panics import quiet_panics
 from longtail.data.separators import (
     LISTS,
     LabelCounts,
@@ -172,7 +173,8 @@ class TableReader:
                 names = cut_cell(cell, self.separator)
             counts.add(names)
             rows.append(self._numbers(names))
-        report_separator(f"{table.name}, column {column!r}", self.separator, counts, given=self._given)
+        usual = choose_separator(cells) if self._given and not counts.n_cut else None
+        report_separator(f"{table.name}, column {column!r}", self.separator, counts, given=self._given, usual=usual)
         return rows.matrix(len(self.numbers))
 
     def _numbers(self, names: Sequence[str]) -> list[int]:
@@ -266,19 +268,23 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
 
     with open_bytes(path) as stream:
         source = io.BytesIO(stream.read()) if plain_name(path) != path.name else path
-    _check_alive(lambda: polars.scan_parquet(source).select(polars.len()).collect(), path)
-    if isinstance(source, io.BytesIO):
-        source.seek(0)
     number = 0
     try:
-        present = list(polars.read_parquet_schema(source))
+        with quiet_panics():
+            _check_alive(lambda: polars.scan_parquet(source).select(polars.len()).collect(), path)
+            if isinstance(source, io.BytesIO):
+                source.seek(0)
+            present = list(polars.read_parquet_schema(source))
         if isinstance(source, io.BytesIO):
             source.seek(0)
         wanted = choose(present).all
-        lazy = polars.scan_parquet(source).select(wanted)
-        n = lazy.select(polars.len()).collect().item()
+        with quiet_panics():
+            lazy = polars.scan_parquet(source).select(wanted)
+            n = lazy.select(polars.len()).collect().item()
         for start in range(0, n, _PARQUET_ROWS):
-            for row in lazy.slice(start, _PARQUET_ROWS).collect().iter_rows():
+            with quiet_panics():
+                rows = lazy.slice(start, _PARQUET_ROWS).collect()
+            for row in rows.iter_rows():
                 number += 1
                 yield number, row
     except (polars.exceptions.PolarsError, polars.exceptions.PanicException, OSError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import lzma
+import os
 import re
 import sys
 
@@ -14,7 +15,8 @@ import zstandard
 from scipy.sparse import bsr_array, csr_array, save_npz
 
 from longtail.data import read
-from longtail.errors import DataError, SettingsError
+from longtail.data.quiet_panics import quiet_panics
+from longtail.errors import DataError, LongtailError, SettingsError
 from tests.data.cases import matrix, put
 
 LABELS = '{"uid": "a", "title": "Alpha"}\n{"uid": "b", "title": "Beta"}\n'
@@ -319,3 +321,28 @@ def test_a_table_in_utf_16_is_recognised_by_its_first_bytes(tmp_path) -> None:
     (tmp_path / "d.csv").write_bytes("text,labels\na,x\n".encode("utf-16"))
     with pytest.raises(DataError, match="iconv -f utf-16 -t utf-8"):
         read(tmp_path / "d.csv")
+
+
+def test_a_panic_of_polars_does_not_reach_standard_error(tmp_path, capfd):
+    polars.DataFrame({"text": ["some words"] * 9, "labels": [["x", "y"]] * 9}).write_parquet(tmp_path / "d.parquet")
+    content = (tmp_path / "d.parquet").read_bytes()
+    rng, panics = np.random.default_rng(0), 0
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")  # of the description of columns
+    for _ in range(400):
+        damaged = bytearray(content)
+        damaged[rng.integers(start, len(content) - 8)] = rng.integers(256)
+        (tmp_path / "d.parquet").write_bytes(damaged)
+        try:
+            read(tmp_path / "d.parquet", vectorizer=None)
+        except LongtailError as error:
+            panics += "called `" in str(error) or "index out of bounds" in str(error)
+    assert panics
+    assert "panicked" not in capfd.readouterr().err
+
+
+def test_other_messages_on_standard_error_stay(capfd):
+    with quiet_panics():
+        os.write(2, b"a remark of another thread\n")
+    with quiet_panics():
+        os.write(2, b"thread 'x' panicked at y.rs:1\n")
+    assert capfd.readouterr().err == "a remark of another thread\n"

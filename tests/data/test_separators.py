@@ -158,3 +158,15 @@ def test_long_examples_are_left_out(tmp_path, caplog):
 def test_a_quoted_label_may_contain_the_separator(cell: str, names: list[str]) -> None:
     assert cut_cell(cell, ",") == names
     assert cut_cell(cell.replace(",", "::"), "::") == [name.replace(",", "::") for name in names]
+
+
+def test_a_given_separator_that_no_cell_has(tmp_path, caplog):
+    """A model brings the separator of its training data along: "," cuts nothing where labels are separated by "|"."""
+    path = write_csv(tmp_path / "d.csv", ["soup|herb", "cake|sweet"])
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(path, labels_separator=",", vectorizer=None)
+        read(path, labels_separator="|", vectorizer=None)
+        read(write_csv(tmp_path / "one.csv", ["soup", "cake"]), labels_separator="|", vectorizer=None)
+    messages = [record.getMessage() for record in caplog.records]
+    assert "cuts no cell, and cells look like labels separated by '|'. Give labels_separator" in messages[0]
+    assert ["cuts no cell" in message for message in messages] == [True, False, False]
