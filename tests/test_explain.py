@@ -164,7 +164,9 @@ def test_bad_input(dismec: Tagger, blend: Tagger) -> None:
         for tagger in (dismec, blend):
             explained = tagger.explain(text)
             assert explained.words_known == 0
-            assert all(not one.words for one in explained)
+            assert not len(explained)  # as a prediction, which has no label for such a text
+            (named,) = tagger.explain(text, 0)
+            assert not named.words
 
 
 def test_long_texts_are_cut_and_quick(blend: Tagger) -> None:

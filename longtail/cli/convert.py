@@ -68,7 +68,7 @@ def convert_data(
             }
         )
         return
-    features = "" if read.X is None else f"{read.n_features:,} features, "
-    test = f" and {read.test.n_points:,} test points" if read.test else ""
+    features = "" if read.X is None else f"{number_of(read.n_features, 'feature')}, "
+    test = f" and {number_of(read.test.n_points, 'test point')}" if read.test else ""
     points, labels = number_of(read.n_points, "point"), number_of(read.n_labels, "label")
     print_result(written(target, f"{points}{test}, {features}{labels}"))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longtail import registry
-from longtail.cli.console import out, print_json, print_result
+from longtail.cli.console import number_of, out, print_json, print_result
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.cli.predict import text_from_shell
 
@@ -42,9 +42,10 @@ def explain_labels(
 
 def _print_explanation(explanation: Explanation) -> None:
     if not explanation.words_known:
-        print_result(
-            "No word of the text is known to the model: its suggestions do not depend on the text.", style="yellow"
-        )
+        print_result("No word of the text is known to the model.", style="yellow")
+        if not len(explanation):
+            print_result("It suggests no label. --label NAME shows what the model gives a label without any word.")
+            return
     unit = (
         "log odds, which sum to those of the score"
         if explanation.method == "exact"
@@ -52,12 +53,13 @@ def _print_explanation(explanation: Explanation) -> None:
     )
     print_result(f"Effect of words: {unit}", style="dim")
     for one in explanation:
-        points = "" if one.n_points is None else f"  ({one.n_points:,} training points)"
+        points = "" if one.n_points is None else f"  ({number_of(one.n_points, 'training point')})"
         score = f"{one.score:.3f}" if one.listed else f"< {one.score:.3f}, not among the labels listed"
         print_result(f"\n{one.label}  {score}{points}", style="bold")
         out.print(_facts_table(one))
     if explanation.words_left_out:
-        print_result(f"\n{explanation.words_left_out:,} words of this long text were not looked at.", style="dim")
+        left_out = number_of(explanation.words_left_out, "word")
+        print_result(f"\nNot looked at: {left_out} of this long text.", style="dim")
 
 
 def _facts_table(one: LabelExplanation) -> Table:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import out, print_json, size
+from longtail.cli.console import number_of, out, print_json, size
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import LongtailError, ModelError
 
@@ -136,7 +136,8 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
     if "labels" in part:
         labels = part["labels"]
         most = ", ".join(f"{frequent['label']} ({frequent['points']:,})" for frequent in labels["frequent"])
-        rare = f"{labels['with_one_point']:,} labels have one training point, {labels['without_points']:,} have none"
+        single = number_of(labels["with_one_point"], "label")
+        rare = f"{single} with one training point, {labels['without_points']:,} with none"
         tree.add(_styled_line(("most frequent: ", "dim"), most))
         tree.add(_styled_line(("rare: ", "dim"), rare))
     if part.get("history"):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, print_json, print_remark, print_result
+from longtail.cli.console import as_word, number_of, print_json, print_remark, print_result
 from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError
@@ -68,10 +68,10 @@ def learn_corrections(
         print_json(facts)
         return
     if data is not None:
-        again = f" ({facts['duplicates']:,} were there already)" if facts["duplicates"] else ""
-        print_result(f"Stored {facts['stored']:,} corrections in {log.path}{again}")
+        again = f" (there already: {facts['duplicates']:,})" if facts["duplicates"] else ""
+        print_result(f"Stored {number_of(facts['stored'], 'correction')} in {log.path}{again}")
     if "learnt" in facts:
-        print_result(f"Trained {folder} on {facts['learnt']:,} corrections")
+        print_result(f"Trained {folder} on {number_of(facts['learnt'], 'correction')}")
     else:
         use = f"To use its corrections, train again with --feedback {as_word(log.path)}"
         print_remark(f"{tagger.ranker_.kind} cannot learn without a new training. {use}.")

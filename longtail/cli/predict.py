@@ -139,7 +139,8 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
     if engine != "local":
         raise SettingsError("--engine is for many files: --input 'parts/*.parquet' --out DIR.")
     if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
-        raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {', '.join(_RESULT_ENDINGS)}.")
+        endings = " or ".join((", ".join(_RESULT_ENDINGS[:-1]), _RESULT_ENDINGS[-1]))
+        raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {endings}.")
     if resume and (out_file is None or out_file.suffix not in (".jsonl", ".tsv") or input in (None, "-")):
         raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl or .tsv.")
 
@@ -225,7 +226,9 @@ def scored(
             n_blank += len(tagger.blank_rows([block.texts[row] for row in empty])) if len(empty) else 0
         yield block, wanted.decide(scores, tagger.label_counts_)
     if n_blank and not (in_table and n_texts == 1):
-        which = "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts have"
+        which = (
+            "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts {'has' if n_blank == 1 else 'have'}"
+        )
         print_remark(f"{which} no word of the model's vocabulary, and no label.")
 
 
@@ -235,7 +238,7 @@ def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
     from longtail.cli.tables import suggestions_table
 
     for row in rows:
-        out.print(Text(row.get("text") or row.get("id", ""), "bold"))
+        out.print(Text(row.get("text") or row.get("id") or "(empty text)", "bold"))
         if row["labels"]:
             out.print(suggestions_table([(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]))
         else:

@@ -203,7 +203,7 @@ class Throughput:
 
     def __str__(self) -> str:
         seconds = max(time.perf_counter() - self.began, 1e-9)
-        return f"{self.points:,} points, {self.points / seconds:,.0f} per second"
+        return f"{console.number_of(self.points, 'point')}, {self.points / seconds:,.0f} per second"
 
 
 @contextmanager

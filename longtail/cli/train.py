@@ -203,8 +203,8 @@ def _read_data(
     corrected = apply_corrections(options.read(data, None), log.after())
     vectorize_comparing(corrected.data, vectorizer or TextVectorizer())
     print_remark(
-        f"{corrected.corrections:,} corrections: {corrected.changed:,} texts changed, {corrected.added:,} added, "
-        f"{len(corrected.new_labels):,} new labels"
+        f"{number_of(corrected.corrections, 'correction')}: {number_of(corrected.changed, 'text')} changed, "
+        f"{corrected.added:,} added, {number_of(len(corrected.new_labels), 'new label')}"
     )
     counts = {"corrections": corrected.corrections, "changed": corrected.changed, "added": corrected.added}
     return corrected.data.validate(), {"feedback": {"log": log.identity(), "seq": corrected.last, **counts}}

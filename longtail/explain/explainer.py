@@ -60,7 +60,10 @@ def explain_text(
     terms, vector = _terms_and_vector(tagger, point)
     depth = min(tagger.n_labels_, max(_VARIANT_LABELS, 4 * k))
     best = tagger.ranker_.predict(point, depth)
-    wanted = best.indices[:k].tolist() if labels is None else [int(label) for label in labels]
+    if labels is None:  # as in a prediction, a text without a known word has no suggestions
+        wanted = best.indices[:k].tolist() if point.nnz else []
+    else:
+        wanted = [int(label) for label in labels]
     own = occlusion_table(best, wanted, depth)[0]
     sums = _sums(tagger, point, wanted, own, best) if exact and is_additive(tagger.ranker_) else None
     if sums is not None:

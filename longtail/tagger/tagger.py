@@ -323,7 +323,7 @@ class Tagger(EditableTagger):
         n_blank = int(np.count_nonzero(np.diff(scores.indptr) == 0))
         if n_blank and not issparse(texts):
             logging.getLogger("longtail.tagger").warning(
-                "%s of %s texts have no word of the vocabulary; these get no label.", n_blank, scores.shape[0]
+                "Texts without a word of the vocabulary: %s of %s. These get no label.", n_blank, scores.shape[0]
             )
         scores = chosen.decide(scores, self.label_counts_)
         names = self.label_names_

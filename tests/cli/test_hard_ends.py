@@ -91,7 +91,7 @@ def test_a_text_without_labels_is_not_said_to_be_unknown(run: Run, table: Path, 
     run("labels", "m", "retire", "pear", "plum", "fig", "green", "blue", *FRUITS[4:])
     (here / "in.txt").write_text("number1\nnothing known\nnumber0\n")
     told = run("predict", "m", "--input", "in.txt").stderr
-    assert "1 of 3 texts have no word" in told
+    assert "1 of 3 texts has no word" in told
 
 
 def test_every_line_of_a_file_is_one_row(run: Run, model: Path, here: Path) -> None:
@@ -331,3 +331,16 @@ def test_work_goes_on_where_remarks_cannot_be_written(model: Path, table: Path, 
     done = shell(f"cd '{here}' && longtail convert '{table}' x.jsonl 2</dev/null")
     assert done.returncode == 0
     assert (here / "x.jsonl").exists()
+
+
+def test_one_of_anything_is_singular(run: Run, here: Path) -> None:
+    (here / "d.csv").write_text("text,labels\nred plum,plum\nred fig,fig|red\nred fig,fig|red\n")
+    run("train", "d.csv", "--model", "knn", "--out", "m")
+    assert "(1 training point)" in run("explain", "m", "--text", "red plum", "--label", "plum").stdout
+    assert "1 label with one training point, 0 with none" in run("inspect", "m").stdout
+    (here / "more.csv").write_text("text,labels\ngreen plum,plum\n")
+    assert "Stored 1 correction in" in run("learn", "m", "more.csv").stdout
+    (here / "in.txt").write_text("red\nzzz\n")
+    assert "1 of 2 texts has no word" in run("predict", "m", "--input", "in.txt").stderr
+    assert "(empty text)" in run("predict", "m", "--text", "").stdout
+    assert ".jsonl, .tsv, .npz or .txt" in run("predict", "m", "--text", "red", "--out", "o.xls", code=2).stderr

@@ -77,7 +77,11 @@ def test_explain(run: Run, raw: Path, models: list[str]) -> None:
     found = json.loads(run("explain", "bonsai", "--text", "a plum", "--label", "all about plum", "--json").stdout)
     assert found["labels"][0]["words"][0]["word"] == "plum"
     assert "no label 'plumm'" in run("explain", "bonsai", "--text", "a", "--label", "plumm", code=2).stderr
-    assert "No word of the text is known" in run("explain", "bonsai", "--text", "zzz").stdout
+    unknown = run("explain", "bonsai", "--text", "zzz").stdout
+    assert "No word of the text is known" in unknown
+    assert "It suggests no label" in unknown
+    assert "all about" not in unknown
+    assert "all about plum" in run("explain", "bonsai", "--text", "zzz", "--label", "all about plum").stdout
     run("train", raw, "--model", "blend([bonsai, knn, textmatch])", "--out", "b")
     blend = run("explain", "b", "--text", "a quince tart", "-k", "1").stdout
     assert "nearest points" in blend

@@ -218,7 +218,7 @@ def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
             expected = {"model": str(model), "feedback": str(default_feedback_path(model)), **learnt}
             assert json.loads(result.stdout) == expected | {"stored": stored, "duplicates": 6 - stored}
     shown = CliRunner().invoke(app, ["learn", str(tree), str(table)])
-    assert "6 were there already" in " ".join(shown.stdout.split())
+    assert "there already: 6" in " ".join(shown.stdout.split())
     assert f"train again with --feedback {default_feedback_path(tree)}" in " ".join(shown.stderr.split())
     table.write_text("text,labels\na ripe kiwi,all about kiwi\n")
     shown = CliRunner().invoke(app, ["learn", str(tree), str(table)])
