@@ -3,13 +3,15 @@
 Three steps turn a score into a probability. Each is learnt on held-out points, once for the first label of a point and
 once for all others, because the first is correct more often than a lower one with the same score:
 
-1. a monotone function of the score (:mod:`longtail.combine.score_map`);
+1. Platt scaling of the score (:mod:`longtail.combine.score_map`), so that step 2 starts near the right probability;
 2. a logistic regression on these log odds and on the label's frequency, regularised towards no change: of rare labels
    with the same score, fewer are correct for one ranker and more for another;
-3. a monotone function again, fitted after labels are put back into the order of the ranker.
+3. a monotone function of any shape, fitted after labels are put back into the order of the ranker.
 
-In eight trials with 12,000 training points (two data sets, four models), step 1 alone left an expected calibration
-error at 1 of 1.9 points (13 for rare labels), all three steps 1.5 (6).
+The shape comes last, because the score alone may have none: PfastreXML scores rare labels higher, so that of its
+highest scores fewer are correct. In 25 trials on other training points (three data sets, 4,000 or 6,000 points, seven
+models), the expected calibration error at 1 was 1.55 points (at most 3.8) with a shape in step 1 as well, fitted by
+isotonic regression, and is 1.29 (at most 2.1) now.
 """
 
 from __future__ import annotations
@@ -70,8 +72,8 @@ class Calibration:
         held_out : sequence of HeldOut
             Held-out points, one item per ranker that has scored them; each with at least one score.
         method : {"auto", "isotonic", "platt"}
-            The monotone function. Isotonic regression fits any shape but overfits few pairs (Niculescu-Mizil and
-            Caruana, ICML 2005, found it better from about 1,000 on): "auto" chooses it from that number on.
+            The monotone function of step 3. An isotonic one fits any shape but overfits few pairs (Niculescu-Mizil
+            and Caruana, ICML 2005, found it better from about 1,000 on): "auto" chooses it from that number on.
         """
         raw = np.concatenate([part.scores.data for part in held_out])
         correct = np.concatenate([np.isin(entry_keys(part.scores), entry_keys(part.Y)) for part in held_out])
@@ -80,12 +82,12 @@ class Calibration:
             method = "isotonic" if enough else "platt"
         first = np.concatenate([is_first(part.scores) for part in held_out])
         groups = (first, ~first if not first.all() else first)
-        before = fit_by_rank(raw, correct, first, method)
+        before = fit_by_rank(raw, correct, first, "platt")
         fresh = cls(before, np.stack([_NO_CHANGE, _NO_CHANGE]), (ScoreMap.same(), ScoreMap.same()))
         design = np.concatenate([fresh._design(part.scores, part.frequency) for part in held_out])
         weights = np.stack([fit_logistic(design[group], correct[group], _NO_CHANGE) for group in groups])
         fresh = replace(fresh, weights=weights)
-        if method == "isotonic":  # two parameters follow no shape that the regression has not followed
+        if method == "isotonic":  # a second Platt scaling would change nothing
             ordered = np.concatenate([fresh.apply(part.scores, part.frequency).data for part in held_out])
             fresh = replace(fresh, after=fit_by_rank(ordered, correct, first, method))
         return fresh, method

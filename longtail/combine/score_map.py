@@ -1,8 +1,13 @@
 """Monotone functions from the score of a label to the probability that it is correct.
 
-- Isotonic: the best non-decreasing step function (Zadrozny and Elkan, KDD 2002), smoothed by straight lines between the
-  middles of its steps.
+- Isotonic: of all non-decreasing functions whose log odds are straight lines between fifteen knots, the one with the
+  highest likelihood, hardly regularised towards one straight line.
 - Platt: sigma(a logit(s) + b), a > 0 (Platt, 1999), on the log odds of the score.
+
+Isotonic regression proper (Zadrozny and Elkan, KDD 2002) gives steps. With straight lines between their middles, as a
+continuous function needs them, scores were not calibrated even for the pairs that they were fitted to: with TextMatch
+and 4,000 EU laws in three trials, the expected calibration error at 1 was 1.1 to 3.3 points for these and 1.7 to 3.8
+for others. The likelihood fits the lines themselves: 0.9 to 1.3 points for others.
 """
 
 from __future__ import annotations
@@ -18,7 +23,10 @@ from longtail.combine.logistic import fit_logistic
 from longtail.sparse import Arrays
 from longtail.store.invariants import Rules, floats
 
-_PAIRS_PER_KNOT = 50  # pairs that are averaged before the regression, so that no probability rests on a few
+_KNOTS = 15
+_ENDS_LEFT_OUT = 0.01  # share of the pairs below the first knot, and above the last one
+_GROUPS = 4000  # averages of pairs with nearly equal scores that the likelihood is computed from, at most
+_SMOOTH = 3.0  # strength of the regularisation of the change of slope at each knot
 _ENDS = np.array([-80.0, 80.0])  # log odds beyond those of any score
 
 
@@ -31,22 +39,33 @@ class ScoreMap:
 
     @classmethod
     def isotonic(cls, scores: np.ndarray, correct: np.ndarray) -> Self:
-        """Fit isotonic regression, and put a knot into the middle of each of its steps."""
-        from sklearn.isotonic import isotonic_regression  # here and not above: prediction does not need it
+        """Fit straight lines between knots by likelihood, none of them falling."""
+        from scipy.optimize import minimize  # here and not above: prediction does not need it
 
-        distinct, inverse = np.unique(scores, return_inverse=True)
-        counts, right = np.bincount(inverse), np.bincount(inverse, correct)
-        # Averages of about so many pairs; equal scores, as a baseline has them, stay together.
-        group = (np.cumsum(counts) - counts) // _PAIRS_PER_KNOT
-        starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
-        weights = np.add.reduceat(counts, starts)
-        share = np.add.reduceat(right, starts) / weights
-        middle = np.add.reduceat(counts * distinct.astype(np.float64), starts)  # sums of the scores
-        level = isotonic_regression(share, sample_weight=weights)
-        steps = np.flatnonzero(np.append(True, np.diff(level) > 1e-12))
-        sizes = np.add.reduceat(weights, steps)
-        value = np.clip(level[steps], 0.5 / sizes, 1 - 0.5 / sizes)  # no share of a sample is certain
-        return cls(logit(np.add.reduceat(middle, steps) / sizes), logit(np.maximum.accumulate(value)))
+        order = np.argsort(scores, kind="stable")
+        odds, right = logit(scores[order]), correct[order].astype(np.float64)
+        n_right = right.sum()
+        mean = np.log((n_right + 0.5) / (len(right) - n_right + 0.5))
+        knots = _knots(odds, right)
+        if len(knots) < 2:
+            return cls(knots, np.full(1, mean))
+        group = np.arange(len(odds)) * min(len(odds), _GROUPS) // len(odds)
+        sizes, n_correct = np.bincount(group), np.bincount(group, right)
+        # The unknowns are the log odds at the first knot and how much they rise up to each further one.
+        rises = np.tri(len(knots))
+        design = _hats(np.bincount(group, odds) / sizes, knots) @ rises
+        bends = np.diff(np.eye(len(knots)), 2, axis=0) @ rises
+
+        def loss(unknowns: np.ndarray) -> tuple[float, np.ndarray]:
+            margin, bend = design @ unknowns, bends @ unknowns
+            value = sizes @ np.logaddexp(0, margin) - n_correct @ margin + 0.5 * _SMOOTH * bend @ bend
+            return value, design.T @ (sizes / (1 + np.exp(-margin)) - n_correct) + _SMOOTH * bends.T @ bend
+
+        start = np.append(mean - 0.05 * len(knots), np.full(len(knots) - 1, 0.1))
+        bounds = [(None, None)] + [(1e-6, None)] * (len(knots) - 1)
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500})
+        most = np.log(2 * len(odds))  # no share of a sample is certain
+        return cls(knots, np.clip(rises @ found.x, -most, most))
 
     @classmethod
     def platt(cls, scores: np.ndarray, correct: np.ndarray) -> Self:
@@ -132,6 +151,24 @@ def in_the_same_order(raw: csr_array, mapped: np.ndarray) -> np.ndarray:
     bits = mapped.view(np.int32).astype(np.int64)
     lowest = np.minimum.accumulate(bits + steps - shift)
     return (lowest - steps + shift).astype(np.int32).view(np.float32)
+
+
+def _knots(odds: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Place knots so that between two of them lie about as many correct pairs, or wrong ones, as between two others."""
+    n_right = right.sum()
+    weight = np.cumsum(np.where(right > 0, 1 / max(n_right, 1), 1 / max(len(right) - n_right, 1)))
+    shares = np.linspace(_ENDS_LEFT_OUT, 1 - _ENDS_LEFT_OUT, _KNOTS)
+    return np.unique(odds[np.minimum(np.searchsorted(weight / weight[-1], shares), len(odds) - 1)])
+
+
+def _hats(odds: np.ndarray, knots: np.ndarray) -> np.ndarray:
+    """Return the weight of each knot in the straight lines between knots, (n, K)."""
+    inside = np.clip(odds, knots[0], knots[-1])
+    left = np.minimum(np.searchsorted(knots, inside, side="right") - 1, len(knots) - 2)
+    share = (inside - knots[left]) / (knots[left + 1] - knots[left])
+    hats, rows = np.zeros((len(odds), len(knots))), np.arange(len(odds))
+    hats[rows, left], hats[rows, left + 1] = 1 - share, share
+    return hats
 
 
 def logit(scores: np.ndarray) -> np.ndarray:

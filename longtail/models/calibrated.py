@@ -54,8 +54,8 @@ class Calibrated(Wrapper):
     base : Ranker
         Ranker whose scores are calibrated; a copy of it is fitted.
     method : {"auto", "isotonic", "platt"}
-        Function from score to probability. Isotonic regression fits any shape and needs many held-out pairs; Platt
-        scaling has two parameters. "auto" chooses by the number of pairs.
+        Function from score to probability. "isotonic" fits any non-decreasing shape and needs many held-out pairs;
+        Platt scaling has two parameters. "auto" chooses by the number of pairs.
     random_state : int, Generator, RandomState or None
         Seed of the held-out parts.
 

