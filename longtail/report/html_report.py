@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
@@ -11,6 +13,7 @@ MARKS = {"right": "✓ ", "wrong": "✗ ", "missed": "○ ", "plain": ""}
 RARE_MARK = " ◆"
 _TAG_MEANINGS = {"right": "correct", "wrong": "not correct", "missed": "missed", "plain": ""}
 _HATCHINGS = ("", "M0 6L6 0", "M0 0L6 6", "M0 3L6 3", "M3 0L3 6", "M0 6L6 0M0 0L6 6")
+_SHORT = 12  # rows of a table that is kept on one page where it fits
 
 
 def html_page(title: str, subtitle: str, sections: list[Section]) -> str:
@@ -72,21 +75,36 @@ def _html_section(at: int, section: Section) -> str:
 
 
 def _html_table(table: Table) -> str:
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.heading)
+    kinds = [' class="number"' if _is_number(column) else "" for column in zip(*table.rows, strict=True)]
+    kinds = [""] * len(table.heading) if table.numeric or not kinds else kinds
+    head = "".join(
+        f'<th scope="col"{kind}>{_breakable(name)}</th>' for name, kind in zip(table.heading, kinds, strict=True)
+    )
     rows = "".join(
         "<tr>"
         + "".join(
-            f'<td data-name="{escape(name, quote=True)}">{_html_cell(cell)}</td>'
-            for name, cell in zip(table.heading, row, strict=True)
+            f'<td{kind} data-name="{escape(name, quote=True)}">{_html_cell(cell)}</td>'
+            for name, kind, cell in zip(table.heading, kinds, row, strict=True)
         )
         + "</tr>"
         for row in table.rows
     )
     caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    kind = "numbers" if table.numeric else "cards"
+    kind = ("numbers" if table.numeric else "cards") + (" short" if len(table.rows) <= _SHORT else "")
     body = f"{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
     whole = f'<div class="wide"><table class="{kind}">{body}</table></div>'
     return f"<details><summary>The same as a table</summary>{whole}</details>" if table.folded else whole
+
+
+def _is_number(column: Sequence[Cell]) -> bool:
+    """Return whether all cells of a column are whole numbers."""
+    return all(isinstance(cell, str) and cell.replace(",", "").isdigit() for cell in column)
+
+
+def _breakable(name: str) -> str:
+    """Return a heading as HTML in which long words, such as names of folders, may be broken, and no others."""
+    pieces = re.findall(r"\S{12}(?=\S)|\S+|\s+", name)
+    return "".join(escape(piece) + ("<wbr>" if len(piece) == 12 else "") for piece in pieces)
 
 
 def _html_cell(cell: Cell) -> str:

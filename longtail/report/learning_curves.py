@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,33 @@ History = list[dict[str, float]]  # one dict per epoch
 _EPOCHS_SHOWN = 12
 
 
-def collect_histories(facts: dict[str, Any], path: str = "") -> dict[str, History]:
-    """Find the training histories of a model and of the models in it, by the path of each."""
-    histories = {path or facts["kind"]: facts["history"]} if facts.get("history") else {}
-    for name, part in facts.get("parts", {}).items():
-        histories |= collect_histories(part, f"{path}/{name}: {part['kind']}" if path else f"{name}: {part['kind']}")
-    return histories
+def collect_histories(facts: dict[str, Any]) -> dict[str, History]:
+    """Find the training histories of a model and of the models in it, by their kinds: "blend › decaf".
+
+    Of two with the same kinds, each is followed by the name of its part: "taug › decaf (tail)".
+    """
+    found = list(_histories(facts, (), ""))
+    kinds = Counter(path for path, _, _ in found)
+    return {
+        " › ".join(path) + (f" ({name})" if name and kinds[path] > 1 else ""): history for path, name, history in found
+    }
+
+
+def _histories(
+    facts: dict[str, Any], above: tuple[str, ...], name: str
+) -> Iterator[tuple[tuple[str, ...], str, History]]:
+    """Yield the kinds of a model and of those around it, the name of its part, and its history."""
+    path = above if facts["kind"] == "tagger" else (*above, facts["kind"])
+    if facts.get("history"):
+        yield path, name, facts["history"]
+    for part_name, part in facts.get("parts", {}).items():
+        yield from _histories(part, path, f"{name}/{part_name}" if above else part_name)
+
+
+def kept_epoch(history: History) -> int | None:
+    """Return the epoch with the best value on held-out points, counted from 0; None if it was not measured."""
+    best = max(range(len(history)), key=lambda at: history[at].get("monitor", at))
+    return best if "monitor" in history[best] else None
 
 
 def history_rows(history: History) -> list[list[str]]:
@@ -26,9 +49,9 @@ def history_rows(history: History) -> list[list[str]]:
     columns = [("loss", "loss"), (TRAIN_KEY, "train P@1"), (HELD_OUT_KEY, "validation P@1")]
     columns = [("epoch", "epoch"), *(column for column in columns if any(column[0] in entry for entry in history))]
     gap = {TRAIN_KEY, HELD_OUT_KEY} <= {key for key, _ in columns}
-    best = max(range(len(history)), key=lambda at: history[at].get("monitor", at))
+    best = kept_epoch(history)
     stride = -(-len(history) // _EPOCHS_SHOWN)
-    chosen = sorted({*range(0, len(history), stride), best, len(history) - 1})
+    chosen = sorted({*range(0, len(history), stride), *([] if best is None else [best]), len(history) - 1})
     rows = [[heading for _, heading in columns] + (["gap"] if gap else [])]
     for at in chosen:
         entry = history[at]
@@ -36,7 +59,7 @@ def history_rows(history: History) -> list[list[str]]:
         if gap:
             both = {TRAIN_KEY, HELD_OUT_KEY} <= entry.keys()
             cells.append(_cell("gap", entry[TRAIN_KEY] - entry[HELD_OUT_KEY]) if both else "")
-        if at == best and "monitor" in entry:
+        if at == best:
             cells[0] += " *"
         rows.append(cells)
     return rows

@@ -14,7 +14,7 @@ from longtail.metrics.calibration import calibration_error, curve_error, mark_ra
 from longtail.report import analysis
 from longtail.report.bin_bars import bin_name
 from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
-from longtail.report.learning_curves import HELD_OUT_KEY, TRAIN_KEY, History, history_rows
+from longtail.report.learning_curves import HELD_OUT_KEY, TRAIN_KEY, History, history_rows, kept_epoch
 from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
 from longtail.report.trade_off import PlotWindow, choose_view
 from longtail.report.weight_norms import grouped_means
@@ -287,11 +287,13 @@ def _learning_curves_section(data: ReportData) -> Section | None:
     blocks: list[Table | Chart] = []
     for model in data.models:
         for path, history in model.histories.items():
-            curves = [
-                Series(name, [(at + 1, entry[key]) for at, entry in enumerate(history) if key in entry])
-                for key, name in ((TRAIN_KEY, "training points"), (HELD_OUT_KEY, "held-out points"))
-            ]
-            name = f"{model.name} ({path})"
+            kept = kept_epoch(history)
+            curves = []
+            for key, name in ((TRAIN_KEY, "training points"), (HELD_OUT_KEY, "held-out points")):
+                points = {at: (at + 1.0, entry[key]) for at, entry in enumerate(history) if key in entry}
+                star = points.get(kept) if key == HELD_OUT_KEY and kept is not None else None
+                curves.append(Series(name, list(points.values()), star))
+            name = model.name if path == model.name else f"{model.name}: {path}"
             if any(one.points for one in curves):
                 chart = line_chart([one for one in curves if one.points], Axis("epoch"), Axis("P@1", " %"))
                 blocks.append(Chart(chart, name))
@@ -300,8 +302,8 @@ def _learning_curves_section(data: ReportData) -> Section | None:
     if not blocks:
         return None
     text = (
-        "P@1 by epoch. The gap between training and held-out points shows how much a model overfits; the epoch with * "
-        "was kept."
+        "P@1 by epoch. The gap between training and held-out points shows how much a model overfits; the star marks "
+        "the epoch that was kept."
     )
     return Section("Learning curves", text, blocks)
 

@@ -135,7 +135,9 @@ class _Scale:
             inside = [mark for mark in marks if self.low <= mark <= self.high]
             if len(inside) > 1:
                 return inside
-            return np.geomspace(self.low * 1.1, self.high / 1.1, 3).tolist()
+            finer = [factor * 10.0**power for power in powers for factor in (1, 2, 5)]
+            inside = [mark for mark in finer if self.low <= mark <= self.high]
+            return inside if len(inside) > 1 else np.geomspace(self.low * 1.1, self.high / 1.1, 3).tolist()
         step = 10 ** math.floor(math.log10((self.high - self.low) / 4))
         step *= next(factor for factor in (1, 2, 2.5, 5, 10) if (self.high - self.low) / (step * factor) <= 6)
         first = math.ceil(self.low / step - 1e-9)
@@ -230,7 +232,7 @@ def _polygon(corners: list[tuple[float, float]], kind: str) -> str:
 
 def _number(value: float) -> str:
     """Write a tick in a few characters: 0.25, 40, 12k."""
-    for size, unit in ((1e6, "M"), (1e4, "k")):
+    for size, unit in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
-            return f"{value / (1e3 if unit == 'k' else size):.3g}{unit}"
-    return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}"
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.3g}"

@@ -14,6 +14,7 @@ from longtail.metrics import evaluate, inverse_propensity
 from longtail.report import analysis
 from longtail.report.blocks import Chart, Section, Strong, Table, Tag
 from longtail.report.html_report import html_page
+from longtail.report.learning_curves import HELD_OUT_KEY, collect_histories, kept_epoch
 from longtail.report.markdown_report import markdown_page
 from longtail.report.sections import MeasuredModel, ReportData, build_sections
 from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
@@ -189,3 +190,36 @@ def test_rare_labels_and_missed_ones_are_marked_without_colour() -> None:
     assert "✗ b" in page
     assert "○ c" in page
     assert "✓ a ◆ (0.9)<br>✗ b<br>○ c" in markdown_page("t", "", [section])
+
+
+def test_ticks_of_a_short_logarithmic_axis_are_round() -> None:
+    chart = line_chart([Series("a", [(1, 0.853), (2000, 7.6)])], Axis("x", log=True), Axis("y", log=True))
+    assert re.findall(r'class="tick y"[^>]*>([^<]*)<', chart) == ["1", "2", "5"]
+    assert re.findall(r'class="tick x"[^>]*>([^<]*)<', chart) == ["1", "10", "100", "1k"]
+
+
+def test_headings_break_in_long_names_only_and_counts_stand_right() -> None:
+    heading = ["label", "a_long_name_of_a_folder", "suggestions", "points"]
+    table = Table(heading, [["a", "b", "c", "1,204"], ["d", "e", "f", "7"]], numeric=False)
+    page = html_page("t", "s", [Section("one", "text", [table])])
+    assert ">a_long_name_<wbr>of_a_folder</th>" in page
+    assert ">suggestions</th>" in page
+    assert page.count('class="number"') == 3  # the heading and two rows
+    assert 'class="cards short"' in page  # kept on one page of paper
+    empty = html_page("t", "s", [Section("one", "text", [Table(["a"], [], numeric=False)])])
+    assert ">a</th>" in empty
+
+
+def test_learning_curves_are_named_by_kind_and_mark_the_epoch_that_was_kept(data: ReportData) -> None:
+    history = [{"epoch": i, HELD_OUT_KEY: 40.0 + i, "monitor": -abs(i - 1)} for i in range(3)]
+    decaf = {"kind": "decaf", "history": history}
+    blend = {"kind": "blend", "parts": {"member_1": decaf, "member_2": {"kind": "knn"}}}
+    assert list(collect_histories({"kind": "tagger", "parts": {"ranker": blend}})) == ["blend › decaf"]
+    taug = {"kind": "taug", "parts": {"head": decaf, "tail": decaf}}
+    assert list(collect_histories(taug)) == ["taug › decaf (head)", "taug › decaf (tail)"]
+    assert kept_epoch(history) == 1
+    assert kept_epoch([{"loss": 1.0}]) is None
+    model = replace(data.models[0], name="mine", histories={"blend › decaf": history})
+    (curves,) = (one for one in build_sections(replace(data, models=[model])) if one.title == "Learning curves")
+    assert curves.blocks[0].caption == "mine: blend › decaf"
+    assert 'class="star' in curves.blocks[0].svg
