@@ -335,3 +335,23 @@ def test_labels_that_the_model_does_not_have_are_named() -> None:
     tagger = Tagger("popular").fit(TEXTS, LABELS)
     with pytest.raises(DataError, match="0 of 2 labels are known to this model"):
         tagger.evaluate(["an apple"], [["x", "y"]])
+
+
+def test_decisions_of_texts_are_an_indicator_matrix() -> None:
+    from sklearn.metrics import f1_score
+
+    texts = ["red apple", "green apple", "red car", "fast car"] * 5
+    labels = [["fruit", "red"], ["fruit"], ["vehicle", "red"], ["vehicle"]] * 5
+    tagger = Tagger("dismec").fit(texts, labels)
+    decided = tagger.predict_labels([*texts, "unknown"], threshold=0.5)
+    assert decided.shape == (21, 3)
+    assert decided[[20]].nnz == 0  # no word is known
+    truth = np.array([[name in row for name in tagger.label_names_] for row in labels])
+    assert f1_score(truth, decided[:20].toarray(), average="micro") == 1
+    names = [[name for name, _ in row] for row in tagger.suggest(texts, threshold=0.5)]
+    assert [sorted(row) for row in names] == [sorted(row) for row in labels]
+    assert (tagger.predict_proba(texts, 2) != tagger.predict(texts, 2)).nnz == 0
+    with pytest.raises(SettingsError, match="from 0 to 1"):
+        tagger.predict_labels(texts, 2)
+    tagger.optimize(texts, labels, limit=1)
+    assert np.diff(tagger.predict_labels(texts, "auto").indptr).max() == 1

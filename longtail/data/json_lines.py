@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +24,46 @@ _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 
 
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSON-lines file with their line numbers."""
-    loads = orjson.loads
+    """Yield the objects of a JSON-lines file with their line numbers.
+
+    A file that is one list of objects, as DataFrames of pandas write it, is read too; it is held in memory, and the
+    numbers are those of its items.
+    """
     seen = False
-    for number, line in lines(path):
-        try:
-            item = loads(line)
-        except orjson.JSONDecodeError as error:
-            what = f"this is not valid JSON ({error.msg}, column {error.colno})"
-            raise DataError(what, path=path, line=number, remedy="Write one JSON object on each line") from None
+    numbered = lines(path)
+    first = next(numbered, None)
+    if first is not None and first[1].lstrip().startswith(b"["):
+        numbered = enumerate(_items(path, b"\n".join(line for _, line in chain([first], numbered))), 1)
+    elif first is not None:
+        numbered = ((number, _loaded(line, path, number)) for number, line in chain([first], numbered))
+    for number, item in numbered:
         if not isinstance(item, dict):
             kind = {list: "a list", str: "a string", type(None): "null"}.get(type(item), "a number")
-            raise DataError(
-                f"the line holds {kind}, not an object",
-                path=path,
-                line=number,
-                remedy="Write one JSON object on each line"
-                + (", for example with jq -c '.[]'" if kind == "a list" else ""),
-            )
+            remedy = "Write one JSON object on each line, or one list of objects"
+            raise DataError(f"the entry holds {kind}, not an object", path=path, line=number, remedy=remedy)
         seen = True
         yield number, item
     if not seen:
         raise DataError("the file is empty", path=path, remedy="Check that it was written completely")
+
+
+def _items(path: Path, content: bytes) -> list[Any]:
+    items = _loaded(content, path, None)
+    assert isinstance(items, list)
+    return items
+
+
+def _loaded(content: bytes, path: Path, number: int | None) -> Any:
+    try:
+        return orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        what = f"this is not valid JSON ({error.msg}, column {error.colno})"
+        raise DataError(
+            what,
+            path=path,
+            line=error.lineno if number is None else number,
+            remedy="Write one JSON object on each line",
+        ) from None
 
 
 def first_object(path: Path) -> dict[str, Any]:

@@ -159,7 +159,10 @@ class Explanation:
     def __str__(self) -> str:
         """Return one line per label, with its score and its strongest words."""
         unit = "log odds" if self.method == "exact" else "change of the score"
-        return "\n".join([f"{self.text[:_TEXT_PRINTED]}  (effect of words: {unit})", *(f"  {one}" for one in self)])
+        shown = self.text[:_TEXT_PRINTED]
+        if not self.labels:
+            return f"{shown}  (no label: no word of the text is known to the model)"
+        return "\n".join([f"{shown}  (effect of words: {unit})", *(f"  {one}" for one in self)])
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""

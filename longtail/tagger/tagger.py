@@ -349,6 +349,36 @@ class Tagger(EditableTagger):
         """Return the positions of texts without a word of the vocabulary."""
         return np.flatnonzero(np.diff(self.features(texts).indptr) == 0)
 
+    def predict_proba(self, texts: Any, k: int = MOST_DECIDED) -> csr_array:
+        """Return the scores of :meth:`predict` for the `k` best labels of each text, 50 by default.
+
+        ``blend`` and ``calibrated(…)`` learn probabilities from held-out points. Scores of other models order labels,
+        but may be too high or too low; ``longtail evaluate`` shows by how much (ECE).
+        """
+        return self.predict(texts, k)
+
+    def predict_labels(self, texts: Any, threshold: float | str = 0.5, k: int | None = None) -> csr_array:
+        """Decide on labels: 1 where a label's score reaches the threshold. A text may have no label.
+
+        Parameters
+        ----------
+        texts, threshold
+            As for :meth:`suggest`.
+        k : int, optional
+            Number of labels per text, at most; 50 by default, and with ``threshold="auto"`` the limit chosen with it.
+
+        Returns
+        -------
+        csr_array of int8, (texts, labels)
+            A label indicator matrix, as :mod:`sklearn.metrics` takes it; columns are in the order of ``label_names_``.
+        """
+        automatic = isinstance(threshold, str) and threshold == "auto"
+        chosen = self._fitted().thresholds(threshold, MOST_DECIDED if k is None and not automatic else k)
+        decided = chosen.decide(self.predict(texts, chosen.limit), self.label_counts_)
+        labels = csr_array((np.ones(decided.nnz, np.int8), decided.indices, decided.indptr), shape=decided.shape)
+        labels.sort_indices()
+        return labels
+
     def thresholds(self, threshold: float | str | None = "auto", k: int | None = None) -> Thresholds:
         """Return the threshold of each label, and the number of labels per text, that :meth:`suggest` uses.
 

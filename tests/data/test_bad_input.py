@@ -188,7 +188,7 @@ def test_label_features_folder(tmp_path):
 @pytest.mark.parametrize(
     ("line", "what"),
     [
-        ("[1, 2]", "the line holds a list, not an object.*jq -c"),
+        ("[1, 2]", "the entry holds a list, not an object.*or one list of objects"),
         ("3", "holds a number"),
         ("null", "holds null"),
         ('"text"', "holds a string"),

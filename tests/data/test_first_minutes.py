@@ -215,3 +215,22 @@ def test_a_file_that_describes_all_labels_and_no_others(short_texts, tmp_path, c
     with caplog.at_level(logging.INFO, logger="longtail.data"):
         read(short_texts, vectorizer=None, label_texts=tmp_path / "voc.tsv")
     assert "voc.tsv describes 3 of 3 labels." in caplog.text
+
+
+def test_a_json_file_that_is_one_list(tmp_path):
+    """What ``DataFrame.to_json(orient="records")`` writes: on one line, or indented."""
+    rows = [{"text": "tomato soup", "labels": ["soup", "herb"]}, {"text": "apple pie", "labels": ["sweet"]}]
+    for indent in (None, 2):
+        (tmp_path / "d.json").write_text(json.dumps(rows, indent=indent))
+        data = read(tmp_path / "d.json", vectorizer=None)
+        assert data.texts == ["tomato soup", "apple pie"]
+        assert data.label_names == ["soup", "herb", "sweet"]
+    (tmp_path / "d.json").write_text(json.dumps([*rows, 7]))
+    with pytest.raises(DataError, match=r"d\.json:3: the entry holds a number"):
+        read(tmp_path / "d.json", vectorizer=None)
+    (tmp_path / "d.json").write_text(json.dumps(rows, indent=2)[:-9])
+    with pytest.raises(DataError, match="not valid JSON"):
+        read(tmp_path / "d.json", vectorizer=None)
+    (tmp_path / "d.json").write_text("[]")
+    with pytest.raises(DataError, match="the file is empty"):
+        read(tmp_path / "d.json", vectorizer=None)
