@@ -179,8 +179,8 @@ class LabelNumbers:
         return self.place[name]
 
 
-def check_known_labels(Y: csr_array, n_known: int) -> None:
-    """Refuse labels of which the model has none, and warn where it lacks more than half of them.
+def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | None = None) -> None:
+    """Refuse labels of which the model has none; warn where it lacks more than half of them, or training points.
 
     Parameters
     ----------
@@ -188,6 +188,8 @@ def check_known_labels(Y: csr_array, n_known: int) -> None:
         Labels of the points to measure; those that the model does not have come last.
     n_known : int
         Number of labels that the model has.
+    label_counts : int array, (n_known,), optional
+        Number of training points of each. Names of a test part are known to a model that was trained beside it.
     """
     present = np.flatnonzero(np.bincount(Y.indices[Y.data != 0], minlength=Y.shape[1]))
     n_shared = int(np.count_nonzero(present < n_known))
@@ -200,3 +202,12 @@ def check_known_labels(Y: csr_array, n_known: int) -> None:
         raise DataError(what, remedy=f"{remedy}, or train the model on data with these labels")
     if 2 * n_shared < len(present):
         _log.warning("%s; the others count as missed. %s.", what, remedy)
+    elif label_counts is not None:
+        n_trained = int(np.count_nonzero(label_counts[present[present < n_known]]))
+        if 2 * n_trained < len(present):
+            _log.warning(
+                "%s of %s labels of these points have training points; the others can be found by their text alone, "
+                "and only by models that use it.",
+                f"{n_trained:,}",
+                f"{len(present):,}",
+            )

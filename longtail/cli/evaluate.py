@@ -125,7 +125,7 @@ def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path)
         )
     from longtail.names import check_known_labels
 
-    check_known_labels(part.Y, n_known)
+    check_known_labels(part.Y, n_known, tagger.label_counts_)
     warn_if_trained_on(tagger, part, which)
     return read, part, which
 

@@ -430,7 +430,7 @@ class Tagger(EditableTagger):
         names = LabelNumbers(list(self.label_names_))
         names.open = True
         Y = self.current_labels(names.matrix(label_lists(labels), X.shape[0]))
-        check_known_labels(Y, self.n_labels_)
+        check_known_labels(Y, self.n_labels_, self.label_counts_)
         return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
 
     def evaluate(

@@ -208,3 +208,15 @@ def test_texts_may_follow_the_folder(run, table):
     assert json.loads(run("predict", "m", "red pear", "--json").stdout) == json.loads(by_option)
     assert f"give --input {table.name}" in run("predict", "m", table.name, code=2).stderr
     assert run("predict", "m", 500 * "red pear ").stdout  # longer than any file name
+
+
+def test_labels_of_the_test_part_alone_are_not_a_silent_table_of_zeros(run, here):
+    """The model knows their names, because the test part was beside the training part, but has no point of them."""
+    (here / "d").mkdir()
+    (here / "d" / "train.csv").write_text("text,labels\nred soup,soup|red\nred pie,pie|red\n")
+    (here / "d" / "test.csv").write_text("text,labels\nred cake,cake|sweet|red\n")
+    run("train", "d", "--model", "knn", "--out", "m")
+    told = " ".join(run("evaluate", "m", "d").stderr.split())
+    assert "1 of 3 labels of these points have training points" in told
+    (here / "d" / "test.csv").write_text("text,labels\nred soup,soup|red\n")
+    assert "have training points" not in " ".join(run("evaluate", "m", "d").stderr.split())
