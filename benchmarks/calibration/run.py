@@ -5,7 +5,8 @@
 `blend` is measured as it is, every other model as ``calibrated(MODEL)``, beside the scores of its base. ``--points``
 draws so many training points, for a quick look, and leaves out the labels and words that they do not have. A run
 replaces the figures of its own rows in ``results/calibration.json``. No data set has sentence vectors: `vectorknn` and
-`vectormatch` are given the hundred strongest directions of the words (latent semantic analysis) in their place.
+`vectormatch` need ``--points``, and an encoder that is learnt from the other training points stands in (latent semantic
+analysis, a hundred numbers per text).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def error_by_chance(Y: csr_array, scores: csr_array) -> float:
 def some_points(data: Dataset, n_points: int) -> Dataset:
     """Draw training points, and keep the labels and words that they have, in the test part too."""
     assert data.test is not None
-    part = data.subset(np.sort(np.random.default_rng(0).permutation(data.n_points)[:n_points]))
+    part = data.subset(np.sort(_drawn(data)[:n_points]))
     labels, words = np.flatnonzero(label_counts(part.Y)), label_counts(part.X)
     if data.Z is not None:
         words += label_counts(data.Z[labels])
@@ -90,13 +91,23 @@ def some_points(data: Dataset, n_points: int) -> Dataset:
     return Dataset(take_labels(part.X, known), take_labels(part.Y, labels), Z, test=test, name=data.name)
 
 
-def with_vectors(data: Dataset) -> Dataset:
-    """Return the data with dense vectors in place of words, for points and label text."""
+def _drawn(data: Dataset) -> np.ndarray:
+    """Return the training points in the order in which they are drawn."""
+    return np.random.default_rng(0).permutation(data.n_points)
+
+
+def with_vectors(data: Dataset, n_points: int | None) -> Dataset:
+    """Return the data with dense vectors in place of words, by an encoder that knows none of the points to be drawn."""
     from sklearn.decomposition import TruncatedSVD
 
     assert data.test is not None
-    found = TruncatedSVD(_VECTOR_SIZE, random_state=0).fit(data.X)
-    X, X_test, Z = (None if words is None else _unit(found.transform(words)) for words in (data.X, data.test.X, data.Z))
+    others = _drawn(data)[n_points or data.n_points :]
+    if not len(others):
+        raise SystemExit("Models of vectors need --points: the other points are what the encoder is learnt from.")
+    encoder = TruncatedSVD(_VECTOR_SIZE, random_state=0).fit(data.X[others])
+    X, X_test, Z = (
+        None if words is None else _unit(encoder.transform(words)) for words in (data.X, data.test.X, data.Z)
+    )
     return Dataset(X, data.Y, Z, test=Dataset(X_test, data.test.Y, name=data.name), name=data.name)
 
 
@@ -113,11 +124,12 @@ def main() -> None:
     parser.add_argument("--data-root", type=Path, default=DATA_ROOT)
     options = parser.parse_args()
     for name in options.data.split(","):
-        data = read(options.data_root / name)
-        if options.points is not None and options.points < data.n_points:
-            data = some_points(data, options.points)
+        whole = read(options.data_root / name)
         for model in options.models.split(","):
-            row = measure(model, with_vectors(data) if make(model).takes_vectors else data) | {"data": name}
+            data = with_vectors(whole, options.points) if make(model).takes_vectors else whole
+            if options.points is not None and options.points < data.n_points:
+                data = some_points(data, options.points)
+            row = measure(model, data) | {"data": name}
             key = f"{name} {model}" if options.points is None else f"{name} {model} {options.points}"
             results.add("calibration", key, row, model)
             shown = " ".join(
