@@ -22,7 +22,7 @@ from longtail.engine import current, memory
 from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels import gather, solve
 from longtail.linear.tree import LabelTree
-from longtail.sparse import Arrays, frozen, frozen_csr, with_prefix, without_prefix
+from longtail.sparse import Arrays, frozen, frozen_csr, labelled_rows, with_prefix, without_prefix
 
 ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
@@ -279,6 +279,9 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
         point_ptr, members = gather.invert(row_ptr, nodes, end - begin)
         row_ptr, nodes = gather.lift(row_ptr, nodes, group - first_group, n_groups)
         group_ptr, group_points = gather.invert(row_ptr, nodes, n_groups)
+        if level == 0:  # points that have labels, but none of this tree's, are negatives for all of these
+            group_points = labelled_rows(Y).astype(group_points.dtype)
+            group_ptr = np.array([0, len(group_points)], group_ptr.dtype)
         number = len(levels)
         levels.append(_Level(frozen(point_ptr), frozen(members), frozen(group_ptr), frozen(group_points), begin))
         for g in range(n_groups):
