@@ -129,15 +129,15 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
     if input == "":
         raise SettingsError("--input is empty. Give the name of a file, or - for standard input.")
     if engine != "local":
-        from longtail.engine import check_name
+        from longtail.engine import check_installed
 
-        check_name(engine)
+        if not is_pattern(input):
+            raise SettingsError("--engine is for many files: --input 'parts/*.parquet' --out DIR.")
+        check_installed(engine)
     if is_pattern(input):
         if out_file is None or str(out_file) == "-" or out_file.suffix in _RESULT_ENDINGS:
             raise SettingsError(f"{input} means several files; give --out DIR, a folder for one .jsonl file each.")
         return
-    if engine != "local":
-        raise SettingsError("--engine is for many files: --input 'parts/*.parquet' --out DIR.")
     if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
         endings = " or ".join((", ".join(_RESULT_ENDINGS[:-1]), _RESULT_ENDINGS[-1]))
         raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {endings}.")

@@ -125,7 +125,7 @@ def train_model(
     from longtail import engine
     from longtail.engine.memory import set_limit
 
-    engine.check_name(run.engine)
+    engine.check_installed(run.engine)
     set_limit(run.memory)
     if run.estimate:
         _print_estimate(ranker, model, _read_data(data, options, vectorizer, feedback)[0], json)

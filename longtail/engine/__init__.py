@@ -6,6 +6,7 @@
 """
 
 from longtail.engine.tasks import Engine as Engine
+from longtail.engine.tasks import check_installed as check_installed
 from longtail.engine.tasks import check_name as check_name
 from longtail.engine.tasks import current as current
 from longtail.engine.tasks import use as use

@@ -165,9 +165,14 @@ def use(engine: str | Engine) -> Iterator[Engine]:
 
 
 def check_name(name: str) -> None:
-    """Refuse the name of an engine that does not exist, or whose package is not installed, before data is read."""
+    """Refuse the name of an engine that does not exist."""
     if name not in ("local", "ray") and not name.startswith("ray://"):
         raise SettingsError(f"There is no engine {name!r}. Give local, ray or ray://HOST:PORT.")
+
+
+def check_installed(name: str) -> None:
+    """Refuse an engine that does not exist, or whose package is not installed; called before data is read."""
+    check_name(name)
     if name != "local" and find_spec("ray") is None:
         raise SettingsError(
             "The engine ray needs the package ray, which is not installed. Install it with: pip install 'longtail[ray]'"
@@ -176,7 +181,7 @@ def check_name(name: str) -> None:
 
 def open_engine(name: str) -> Engine:
     """Return the engine of a name as :func:`use` takes it; that of a cluster is connected."""
-    check_name(name)
+    check_installed(name)
     if name == "local":
         return LocalCores()
     from longtail.engine.ray_cluster import RayCluster

@@ -178,7 +178,7 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "m", "--text", "x", "--input", "fruit.csv"], "either --text"),
         (["predict", "m"], "either --text"),
         (["predict", "m", "--text", "x", "-k", "0"], "-k"),
-        (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .npz, .txt"),
+        (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .npz or .txt"),
         (["predict", "m", "--input", "nowhere.txt"], "nowhere.txt"),
         (["predict", "m", "--input", "numbers.txt", "--format", "sparse"], "the model reads text"),
         (["predict", "nowhere", "--text", "x"], "there is no such folder"),

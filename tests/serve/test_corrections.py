@@ -82,7 +82,7 @@ def test_longtail_train_with_feedback(folders: dict[str, Path], tmp_path: Path) 
     result = CliRunner().invoke(app, [*words, str(log.path), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["n_points"] == 81
-    assert "9 corrections: 0 texts changed, 9 added, 1 new labels" in result.stderr
+    assert "9 corrections: 0 texts changed, 9 added, 1 new label" in result.stderr
     tagger = longtail.load(tmp_path / "model")
     assert tagger.suggest("a durian", k=1)[0][0] == "all about durian"
     # what the training has used is not learnt again by the service; what comes later is
