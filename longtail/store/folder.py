@@ -193,8 +193,30 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
     if size != record["bytes"]:
         raise ModelError(f"{path}: {size} bytes, but model.json says {record['bytes']}. {REMEDY}")
     content = _content(path, size, mmap)
+    shape, dtype, start = _read_header(path, record, content[:_LONGEST_HEADER].tobytes())
+    n = math.prod(shape)
+    if start % np.lib.format.ARRAY_ALIGN:  # kernels are compiled for values that lie on whole numbers of their size
+        raise ModelError(f"{path}: its values begin at byte {start}, as those of no saved array do. {REMEDY}")
+    if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
+        raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")
+    checksum = Checksum(content[:start], record["crc32"])
+    return (content[start:].view(dtype).reshape(shape) if n else np.empty(shape, dtype)), checksum
+
+
+def _read_header(path: Path, record: dict[str, Any], begin: bytes) -> tuple[tuple[int, ...], np.dtype, int]:
+    """Return shape and type of an array, as its record and the beginning of its file say, and where its values begin.
+
+    NumPy parses a header as Python source, which takes longer than all else for a small array and, in Python 3.11,
+    fails now and then while another thread parses source. So the header that a saved array has by its record is made
+    and compared; only one that differs is parsed, to say what is wrong.
+    """
+    shape, kind = tuple(record["shape"]), record["dtype"]
+    with io.BytesIO() as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": kind, "fortran_order": False, "shape": shape})
+        if begin.startswith(file.getvalue()):
+            return shape, np.dtype(kind), file.tell()
     try:
-        with io.BytesIO(content[:_LONGEST_HEADER].tobytes()) as file:
+        with io.BytesIO(begin) as file:
             major = np.lib.format.read_magic(file)[0]
             header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
             shape, fortran, dtype = header(file)
@@ -203,15 +225,9 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
         raise ModelError(f"{path}: not a plain array ({str(error)[:200]}). {REMEDY}") from error
     if dtype.hasobject or dtype.str not in _TYPES or fortran:
         raise ModelError(f"{path}: not a plain array of numbers (it holds {dtype}). {REMEDY}")
-    if dtype.str != record["dtype"] or list(shape) != record["shape"]:
+    if dtype.str != kind or list(shape) != record["shape"]:
         raise ModelError(f"{path}: {dtype.str}{list(shape)}, but model.json says otherwise. {REMEDY}")
-    n = math.prod(shape)
-    if start % np.lib.format.ARRAY_ALIGN:  # kernels are compiled for values that lie on whole numbers of their size
-        raise ModelError(f"{path}: its values begin at byte {start}, as those of no saved array do. {REMEDY}")
-    if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
-        raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")
-    checksum = Checksum(content[:start], record["crc32"])
-    return (content[start:].view(dtype).reshape(shape) if n else np.empty(shape, dtype)), checksum
+    return shape, dtype, start
 
 
 def _content(path: Path, size: int, mmap: bool) -> np.ndarray:

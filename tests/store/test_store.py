@@ -119,3 +119,19 @@ def test_an_array_that_does_not_lie_on_whole_numbers_is_refused(tmp_path: Path) 
     record(path)
     with pytest.raises(ModelError, match="begin at byte 129"):
         store.read(tmp_path / "m")
+
+
+def test_headers_of_saved_arrays_are_not_parsed_as_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrays = {
+        "none": np.zeros((0, 3), np.float32),
+        "long": np.arange(1000),
+        "bits": np.array([[True], [False]]),
+        "deep": np.zeros((2, 1, 3, 1), np.int8),
+    }
+    with store.atomic_folder(tmp_path / "m") as fresh:
+        store.write(fresh, "test", {}, arrays)
+    monkeypatch.setattr(np.lib.format, "read_array_header_1_0", None)
+    read = store.read(tmp_path / "m").arrays
+    for name, array in arrays.items():
+        assert read[name].dtype == array.dtype
+        np.testing.assert_array_equal(read[name], array)
