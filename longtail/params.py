@@ -219,7 +219,7 @@ class Params:
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
-        return dict(_defaults_of(cls))
+        return dict(_defaults_of(cls))  # type: ignore[arg-type]  # a class can be hashed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
