@@ -206,9 +206,8 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
 def _read_header(path: Path, record: dict[str, Any], begin: bytes) -> tuple[tuple[int, ...], np.dtype, int]:
     """Return shape and type of an array, as its record and the beginning of its file say, and where its values begin.
 
-    NumPy parses a header as Python source, which takes longer than all else for a small array and, in Python 3.11,
-    fails now and then while another thread parses source. So the header that a saved array has by its record is made
-    and compared; only one that differs is parsed, to say what is wrong.
+    NumPy parses a header as Python source, which takes longer than all else for a small array. So the header that a
+    saved array has by its record is made and compared; only one that differs is parsed, to say what is wrong.
     """
     shape, kind = tuple(record["shape"]), record["dtype"]
     with io.BytesIO() as file:
