@@ -89,7 +89,7 @@ def uses_of(folder: str, texts: list[str]) -> dict[str, tuple[int, list[Callable
     X = own.check_features(vectorizer.transform(texts))
     points = [(X.indices[a:b], X.data[a:b]) for a, b in zip(X.indptr[:200], X.indptr[1:201], strict=False)]
     return {
-        "load": (100, [lambda: longtail.load(folder)]),
+        "load": (400, [lambda: longtail.load(folder)]),
         "predict": (9, [lambda: ranker.predict(X, 5)]),
         "rank": (100, [partial(ranker.rank, *point) for point in points]),
     }

@@ -54,12 +54,13 @@ def most_above(words, mask, least):
 def are_label_trees(trees, met, limits):
     """Return whether levels, children and labels of every tree fit together.
 
-    Writes the first label and the number of nodes of each tree to `limits`, (T, 2); `met` (L,) holds zeros. All is done
+    Writes the first label and the number of nodes of each tree to `limits`, (T, 2); `met` (L,) is scratch. All is done
     in one function: after the checksums of large arrays the processor's caches hold nothing of Python, and each of its
     steps is slow.
     """
     n_labels = len(met)
     for t in range(len(limits)):
+        met[:] = False
         levels = trees.level_ptr[trees.level_at[t] : trees.level_at[t + 1]]
         children = trees.child_ptr[trees.group_at[t] : trees.group_at[t + 1]]
         labels = trees.labels[trees.label_at[t] : trees.label_at[t + 1]]
@@ -68,9 +69,9 @@ def are_label_trees(trees, met, limits):
             return False
         for i in range(len(labels)):
             label = np.int64(labels[i])
-            if label < 0 or label >= n_labels or met[label] == t + 1:  # met before in this tree
+            if label < 0 or label >= n_labels or met[label]:
                 return False
-            met[label] = t + 1
+            met[label] = True
         limits[t, 0], limits[t, 1] = levels[-2], n_nodes
     return len(limits) > 0
 
@@ -130,17 +131,35 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         for i in range(min(1 << 20, len(right))):
             some = np.uint32(some + np.uint32(right[i] <= left[i]))
         descents += np.int64(some)
-    outside, expected = own[0] < 0, np.int64(0)
-    one, last, stop_at = np.uint64(1), np.uint64(len(nodes) - 1), np.uint64(stop)
-    begin = np.uint64(start)
-    for row in range(0, len(ptr) - 1, 2):  # without branches: no processor foresees which rows are empty
+    first, last = 0, len(ptr) - 3  # the features with the first and with the last entry: between them all can be read
+    while ptr[first + 2] == start:
+        first += 2
+    while ptr[last] == stop:
+        last -= 2
+    outside = own[0] < 0 or _is_outside(ptr, nodes, first, first_label, n_nodes)
+    outside |= _is_outside(ptr, nodes, last, first_label, n_nodes)
+    one, begin, expected = np.uint64(1), np.uint64(ptr[first + 2]), np.int64(0)
+    if first < last:
+        outside |= nodes[begin] < 0
+        expected += nodes[begin] <= nodes[begin - one]
+    for row in range(first + 2, last, 2):  # without branches: no processor foresees which rows are empty
         middle, end = np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
-        inner, label = nodes[max(middle, one) - one], nodes[min(middle, last)]
-        final, following = nodes[max(end, one) - one], nodes[min(end, last)]
-        outside |= (begin != middle) & (inner >= first_label)
-        outside |= (middle != end) & (label < first_label)
-        outside |= (begin != end) & (final >= n_nodes)
-        outside |= (end != stop_at) & (following < 0)
-        expected += (begin != end) & (end != stop_at) & (following <= final)
+        final, following = nodes[end - one], nodes[end]
+        outside |= (begin != middle) & (nodes[middle - one] >= first_label)
+        outside |= (middle != end) & (nodes[middle] < first_label)
+        outside |= (final >= n_nodes) | (following < 0)
+        expected += (begin != end) & (following <= final)
         begin = end
     return not outside and descents == expected
+
+
+@inner(borrows=True)
+def _is_outside(ptr, nodes, row, first_label, n_nodes):
+    """Return whether the last inner node or the first or last label of a feature is none of the tree's."""
+    begin, middle, end = np.uint64(ptr[row]), np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
+    one, outside = np.uint64(1), False
+    if begin != middle:
+        outside |= nodes[middle - one] >= first_label
+    if middle != end:
+        outside |= (nodes[middle] < first_label) | (nodes[end - one] >= n_nodes)
+    return outside

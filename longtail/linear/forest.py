@@ -19,7 +19,7 @@ from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
 _POINTER_TYPES = "i4 i8"
-_NODE_BYTES = 1 << 19  # of nodes that are compared together: few enough to stay in the cache
+_NODE_BYTES = 1 << 20  # of nodes that are compared together: few enough to stay in the cache
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
@@ -215,7 +215,7 @@ def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bo
     """Return whether levels, children, labels and rows of every tree fit together."""
     trees = check.LabelTrees(**{name: frozen(arrays[name]) for name in check.LabelTrees._fields})
     limits = np.empty((sizes["T"], 2), np.int64)  # the first label and the number of nodes of each tree
-    if not check.are_label_trees(trees, np.zeros(sizes["L"], np.int64), limits):
+    if not check.are_label_trees(trees, np.empty(sizes["L"], bool), limits):
         return False
     ptr, nodes = frozen(arrays["ptr"]), frozen(arrays["nodes"])
     n_pieces = 1 + nodes.nbytes // (len(ptr) * _NODE_BYTES)

@@ -83,7 +83,7 @@ def test_label_trees_fit_together_exactly_where_plain_rules_say_so() -> None:
         limits = np.empty((2, 2), np.int64)
         expected = fit_together(arrays, drawn.Y.shape[1])
         trees = check.LabelTrees(**{name: frozen(array) for name, array in arrays.items()})
-        assert check.are_label_trees(trees, np.zeros(drawn.Y.shape[1], np.int64), limits) == expected
+        assert check.are_label_trees(trees, np.empty(drawn.Y.shape[1], bool), limits) == expected
         seen[expected] += 1
     assert min(seen.values()) > 500
 
