@@ -29,7 +29,8 @@ _FACTORS = {
     "knn": 10,
     "dxml": 0.25,
 }  # on all sizes, for fits of milliseconds or minutes
-_OTHER_BASE = {"vectorknn": {"N": 80_000, "D": 200, "L": 4_000}}  # D is the length of vectors
+_VECTORS = {"N": 80_000, "D": 200, "L": 4_000}  # D is their length
+_OTHER_BASE = {"vectorknn": _VECTORS, "vectormatch": _VECTORS | {"L": 40_000}}
 FACTORS = (0.5, 1, 2, 4)
 _ONE_BLAS = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # its threads wait in a loop, which is CPU time too
 _SHORT = 1.0  # CPU seconds of a fit below which the least of three counts: the first touches its memory, too
@@ -51,6 +52,7 @@ MODELS = {
     "labeltext": "labeltext(bonsai(n_trees=1, cost=1.0))",
     "calibrated": "calibrated(bonsai(n_trees=1, cost=1.0))",
     "vectorknn": "vectorknn",
+    "vectormatch": "vectormatch",
     "blend": "blend([bonsai(n_trees=1, cost=1.0), knn, textmatch, decaf(n_networks=1, epochs=1)])",
 }
 

@@ -15,7 +15,7 @@ _BASE = "{N:,} points, {D:,} features and {L:,} labels".format_map(base("bonsai"
 _VECTORS = "{N:,} vectors of {D:,} numbers with {L:,} labels".format_map(base("vectorknn"))
 _HOW = f"""\
 Synthetic data (`longtail.data.synthetic`) of {_BASE}; ten times as many of each for `knn`, `textmatch` and `popular`,
-a quarter for `dxml`, and {_VECTORS} for `vectorknn`.
+a quarter for `dxml`, and {_VECTORS} for `vectorknn`, with ten times the labels for `vectormatch`.
 One of these numbers at a time is multiplied by ½, 1, 2 and 4. A slope is that of the logarithm of CPU seconds (all
 threads), or of the peak memory of the fit beyond the data, against the logarithm of the size: 1 means twice as much for
 twice the size, 0 that it does not matter. Goals: no time slope above 1.1 in N; none above 0.6 in L for trees and
