@@ -26,8 +26,8 @@ from longtail.sparse import Arrays, frozen, frozen_csr, labelled_rows, with_pref
 
 ONLY_CHILD = np.float32(1e4)  # the bias of a node without siblings: its probability is 1 under any loss
 _SOLVERS = {"squared_hinge": solve.squared_hinge, "logistic": solve.logistic}
-_WORK_PER_SECOND = 5e8  # of one core: non-zeros of points, times classifiers
-_TASK_SECONDS = 3e-4  # that a task takes however small it is; most groups of siblings have a few points
+_WORK_PER_SECOND = 1e8  # of one core: non-zeros of points, times classifiers, for one cost; each further one takes half
+_TASK_SECONDS = 5e-5  # that a task takes however small it is; most groups of siblings have a few points
 _BATCH_WORK = 60 * _WORK_PER_SECOND  # of the nodes that one core trains between two checkpoints
 _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
@@ -148,7 +148,7 @@ def train_nodes(
                 some,
                 shared,
                 n_jobs=n_jobs,
-                weights=[_TASK_SECONDS + task.work / _WORK_PER_SECOND for task in some],
+                weights=[_TASK_SECONDS + task.work * (1 + len(settings.costs)) / (2 * _WORK_PER_SECOND) for task in some],
                 finished=lambda i, _: done(some[i].work / total / len(trees)),
                 packing=(_packed_tasks, _unpacked_tasks),
             )
@@ -292,7 +292,7 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
             load = float(lengths[points].sum() + len(points))
             step = last - first
             lanes = 2 if step <= 2 else solve.LANES
-            if load * step > 1e7:  # about a fiftieth of a second: worth sharing among cores
+            if load * step > _WORK_PER_SECOND / 50:  # worth sharing among cores
                 step = max(solve.LANES, -(-step // (2 * cores) // solve.LANES) * solve.LANES)
             tasks += [
                 _Task(number, g, a, min(a + step, last), lanes, load * (min(a + step, last) - a))
