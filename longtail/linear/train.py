@@ -141,6 +141,7 @@ def train_nodes(
         if not number:  # the other trees are similar, and an error after an hour would be late
             _require_memory(tasks, levels, X, settings, cores)
         shared = points, engine.share(levels), settings, seed
+        work_per_second = 2 * _WORK_PER_SECOND / (1 + len(settings.costs))
 
         def solved_of(some: list[_Task]) -> list[list[list[_Solved]]]:
             return engine.map(
@@ -148,7 +149,7 @@ def train_nodes(
                 some,
                 shared,
                 n_jobs=n_jobs,
-                weights=[_TASK_SECONDS + task.work * (1 + len(settings.costs)) / (2 * _WORK_PER_SECOND) for task in some],
+                weights=[_TASK_SECONDS + task.work / work_per_second for task in some],
                 finished=lambda i, _: done(some[i].work / total / len(trees)),
                 packing=(_packed_tasks, _unpacked_tasks),
             )

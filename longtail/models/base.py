@@ -57,6 +57,7 @@ class Ranker(StoredRanker):
     threshold_: float | None = None  # with the best micro-F1 on held-out points, where a ranker has chosen one
     _data_copies: ClassVar[float] = 1.7  # memory of a fit, relative to the data; measured by benchmarks/scale/run.py
     _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."
+    _shares_tasks: ClassVar[bool] = False  # whether a fit divides its work into tasks of the engine, all of them small
     takes_vectors: ClassVar[bool] = (
         False  # whether a blend gives it the dense vectors of points instead of their features
     )

@@ -111,6 +111,7 @@ class FastXML(Ranker):
             copy._settled = self._steps.value("cost", lambda: trial._choose_cost(X, Y, None))
         return copy
 
+    _shares_tasks: ClassVar[bool] = True
     _less_memory: ClassVar[str] = (
         "Lower n_jobs (each thread holds the points twice) or n_trees, or use fewer points or features."
     )

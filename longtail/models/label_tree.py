@@ -105,6 +105,7 @@ class LabelTreeRanker(Ranker):
             trees = self._planted(X, Y)
         (self.forest_,) = self._grow(trees, X, Y, [self.cost_], steps=self._steps)
 
+    _shares_tasks: ClassVar[bool] = True
     _less_memory: ClassVar[str] = (
         "Lower n_jobs (a thread holds the points of one group of labels) or n_trees, or use fewer points or features."
     )

@@ -268,7 +268,10 @@ class TAug(Wrapper, PresetRanker):
         free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + settings.n_aug)
         at_once = self.n_jobs if free is None or free > held_twice else 1
         shared = X, Y, Z, is_head, settings, self._seed
-        self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, whole=True)
+        if current().remote and recipe._shares_tasks:  # the tail takes several times as long as the head
+            self.base_, self.tail_ = (_fit_side(side, *shared) for side in sides)
+        else:
+            self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, whole=True)
         self.whole_ = None
         if settings.whole:
             self.whole_ = self._copy_of(recipe, f"{points}-whole").fit(X, Y, label_features=Z)
