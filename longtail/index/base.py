@@ -6,16 +6,12 @@ scores rank by smaller id.
 
 from __future__ import annotations
 
-import sys
 from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from longtail.errors import DataError, ModelError, SettingsError
-from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.params import OneOf
 from longtail.sparse import frozen
@@ -218,21 +214,6 @@ def checked(rows: np.ndarray, what: str, metric: str, width: int | None = None) 
         rows = frozen(scaled)
         kernels.squares(rows, squares)
     return Vectors(rows, frozen(squares))
-
-
-def limit_blas(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Limit matrix products to `n_jobs` threads if that is fewer than there are cores."""
-    if pool.cores(n_jobs) == pool.cores(None):
-        return nullcontext()
-    return _thread_pools("faiss" in sys.modules).limit(limits=pool.cores(n_jobs))
-
-
-@cache
-def _thread_pools(with_faiss: bool) -> Any:
-    """Return the thread pools of the loaded libraries; finding them takes milliseconds, so they are kept."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
-    return ThreadpoolController()
 
 
 def _check_k(k: int) -> None:

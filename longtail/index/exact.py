@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from longtail.index.base import IdsAndScores, Index, Vectors, limit_blas
+from longtail.index.base import IdsAndScores, Index, Vectors
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
+from longtail.kernels.blas import product, single_threaded
 
 _QUERIES, _VECTORS = 512, 4096  # per block: 8 MB of inner products
 
@@ -44,7 +45,7 @@ def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None)
     heaps = kernels.Heaps(np.full((n, k), -1, np.int32), np.full((n, k), -np.inf, np.float32), np.zeros(n, np.int64))
     slack = np.empty(n, np.float32)
     kernels.rounding_slack(queries.squares, vectors.squares.max(initial=0.0), vectors.rows.shape[1], slack)
-    with limit_blas(n_jobs):
+    with single_threaded():
         for low in range(0, n, _QUERIES):
             part = slice(low, low + _QUERIES)
             block = kernels.Heaps(*(array[part] for array in heaps))
@@ -57,7 +58,7 @@ def _search_block(
 ) -> None:
     rows = pool.blocks(len(queries), n_jobs)
     for start in range(0, len(vectors), _VECTORS):
-        products = queries @ vectors[start : start + _VECTORS].T  # (queries, vectors) of this block
+        products = product(queries, vectors[start : start + _VECTORS].T, n_jobs)  # (queries, vectors) of this block
 
         def add(block: tuple[int, int], products: np.ndarray = products, start: int = start) -> None:
             kernels.add_products(products, queries, vectors, start, slack, *block, heaps)

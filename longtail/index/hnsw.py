@@ -8,12 +8,14 @@ partitions if a model is to be memory-mapped, or if faiss is not installed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from longtail.errors import ModelError, SettingsError
-from longtail.index.base import METRICS, IdsAndScores, Index, Vectors, checked, limit_blas
+from longtail.index.base import METRICS, IdsAndScores, Index, Vectors, checked
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.params import Integer, OneOf
@@ -30,6 +32,18 @@ def _faiss() -> Any:
             'kind="hnsw" needs faiss: pip install "longtail[neural]", or choose another kind.'
         ) from error
     return faiss
+
+
+@contextmanager
+def _limit_threads(n_jobs: int | None) -> Iterator[None]:
+    """Have faiss use `n_jobs` threads while the block runs."""
+    faiss = _faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(pool.cores(n_jobs))
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 class HNSWIndex(Index):
@@ -70,7 +84,7 @@ class HNSWIndex(Index):
         self.breadth = int(breadth)
         self._graph = faiss.IndexHNSWFlat(self.width, int(links), faiss.METRIC_INNER_PRODUCT)
         self._graph.hnsw.efConstruction = int(build_breadth)
-        with limit_blas(n_jobs):
+        with _limit_threads(n_jobs):
             self._graph.add(self._held.rows)
         self._share_vectors()
 
@@ -95,7 +109,7 @@ class HNSWIndex(Index):
         """Append vectors; their ids continue. Not while other threads search."""
         rows, _ = checked(vectors, "vector", self.metric, self.width)
         if len(rows):
-            with limit_blas(1):
+            with _limit_threads(1):
                 self._graph.add(rows)
             self._share_vectors()
 
@@ -103,7 +117,7 @@ class HNSWIndex(Index):
         faiss = _faiss()
         most = min(k, len(self))
         how = faiss.SearchParametersHNSW(efSearch=max(self.breadth, most))
-        with limit_blas(n_jobs):
+        with _limit_threads(n_jobs):
             _, candidates = self._graph.search(queries.rows, most, params=how)
         n = len(queries.rows)
         ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.index.base import Vectors, checked, limit_blas
+from longtail.index.base import Vectors, checked
 from longtail.index.exact import exact_search
 from longtail.kernels import pool
 from longtail.kernels import search as kernels
+from longtail.kernels.blas import product, single_threaded
 
 _VECTORS_AT_ONCE = 4096
 # Training vectors per partition, and rounds with as many. A few vectors bring the centroids near their places in an
@@ -66,11 +67,11 @@ def nearest_centroids(
     lengths = np.sqrt(np.einsum("ij,ij->i", centroids, centroids))
     centroids = centroids / np.where(lengths > 0, lengths, 1)[:, None]
     out = np.empty(n, np.int32)
-    with limit_blas(n_jobs):
+    with single_threaded():
         for start in range(0, n, _VECTORS_AT_ONCE):
             part = slice(start, start + _VECTORS_AT_ONCE)
             block = vectors[part] if rows is None else vectors[rows[part]]
-            products = block @ centroids.T  # (block, partitions)
+            products = product(block, centroids.T, n_jobs)  # (block, partitions)
 
             def work(span: tuple[int, int], products: np.ndarray = products, to: np.ndarray = out[part]) -> None:
                 kernels.nearest(products, *span, to)

@@ -16,6 +16,7 @@ import numpy as np
 
 from longtail import progress, store
 from longtail.errors import ModelError, SettingsError
+from longtail.kernels.blas import single_threaded
 from longtail.neural.choices import SCHEDULES
 from longtail.params import POSITIVE, Constraint, Integer, OneOf
 from longtail.sparse import Arrays, with_prefix, without_prefix
@@ -160,7 +161,7 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     state, best = _resume(learner, settings, identity)
     n_steps = -(-n_points // settings.batch_size)
     last = settings.epochs if settings.stop is None else min(settings.stop, settings.epochs)
-    with progress.stage(settings.stage) as done:
+    with progress.stage(settings.stage) as done, single_threaded():
         done(state.epoch / last)
         while state.epoch < last and state.epoch - state.best_epoch <= settings.patience:
             rng = np.random.default_rng([settings.seed, state.epoch])

@@ -162,7 +162,7 @@ def test_more_asked_than_there_is(kind: str) -> None:
 
 def test_one_query_does_not_look_for_thread_pools(monkeypatch: pytest.MonkeyPatch) -> None:
     index, _ = some("exact", n=100)
-    monkeypatch.setattr("longtail.index.exact.limit_blas", None)  # calling it would fail
+    monkeypatch.setattr("longtail.index.exact.single_threaded", None)  # calling it would fail
     assert index.search(np.ones((1, 16)), 3, n_jobs=1)[0].shape == (1, 3)
 
 

@@ -14,15 +14,18 @@ Both keep their parameters in a dict of tables shared with the network they are 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from longtail.kernels import pool
+from longtail.neural.scratch import Scratch
 from longtail.sparse import Arrays
 
 Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
 
 _POWER_STEPS = 100  # at most; the direction of the last call is nearly right, and a few are enough
+_ROWS = 256  # rows of a batch that are computed at once
 _NEAR = 1e-6  # relative change of the norm at which the power method has converged
 
 
@@ -36,20 +39,28 @@ def dropout_mask(shape: tuple[int, ...], drop: float, rng: np.random.Generator |
 
     What stays makes up for what goes. Bytes are drawn, not floats: a mask is as large as a batch's labels times d.
     """
+    drawn = _draw_bytes(shape, drop, rng)
+    return None if drawn is None else (drawn < _n_kept(drop)) * np.float32(256 / _n_kept(drop))
+
+
+def _draw_bytes(shape: tuple[int, ...], drop: float, rng: np.random.Generator | None) -> np.ndarray | None:
     if rng is None or drop <= 0:
         return None
-    stays = round(256 * (1 - drop))
-    drawn = np.frombuffer(rng.bytes(int(np.prod(shape))), np.uint8).reshape(shape)
-    return (drawn < stays) * np.float32(256 / stays)
+    return np.frombuffer(rng.bytes(int(np.prod(shape))), np.uint8).reshape(shape)
+
+
+def _n_kept(drop: float) -> int:
+    """Return how many of 256 bytes stand for a number that is not zeroed."""
+    return round(256 * (1 - drop))
 
 
 @dataclass
 class Trace:
-    """What the way back needs of the way there."""
+    """Values of the forward pass that the backward pass needs."""
 
-    v: np.ndarray  # (n, d) what went in
+    v: np.ndarray  # (n, d) the input
     r: np.ndarray  # (n, d) after ReLU and dropout
-    mask: np.ndarray | None
+    scale: np.float32  # by which dropout multiplied what it kept
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,8 @@ class ResidualBlock:
 
     tables: Arrays
     name: str
+    scratch: Scratch = field(default_factory=Scratch)
+    n_jobs: int | None = None
 
     @staticmethod
     def fresh(name: str, dim: int) -> Arrays:
@@ -74,31 +87,40 @@ class ResidualBlock:
     def forward(self, v: np.ndarray, drop: float, rng: np.random.Generator | None) -> tuple[np.ndarray, Trace]:
         """Pass vectors (n, d) through the block, with dropout where there is an `rng`."""
         R, a, b = self._all()
-        r = np.maximum(v, 0)
-        mask = dropout_mask(v.shape, drop, rng)
-        if mask is not None:
-            r *= mask
-        out = r @ (R * sigmoid(a))  # the gate on the smaller matrix: σ(a) ∘ (r R)
-        out += sigmoid(b) * v
-        return out, Trace(v, r, mask)
+        weights, gate_b = R * sigmoid(a), sigmoid(b)  # the gate on the smaller matrix: σ(a) ∘ (r R)
+        drawn, n_kept = _draw_bytes(v.shape, drop, rng), _n_kept(drop)
+        scale = np.float32(1.0 if drawn is None else 256 / n_kept)
+        r, out = (self.scratch.empty(f"{self.name}.{part}", *v.shape) for part in ("r", "out"))
 
-    def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn | None) -> np.ndarray:
-        """Return the gradient of the input; step the parameters by `learn`, unless it is None."""
+        def work(rows: slice) -> None:
+            np.maximum(v[rows], 0, out=r[rows])
+            if drawn is not None:
+                r[rows] *= (drawn[rows] < n_kept) * scale
+            np.matmul(r[rows], weights, out=out[rows])
+            out[rows] += gate_b * v[rows]
+
+        pool.run(work, _row_blocks(len(v)), self.n_jobs)
+        return out, Trace(v, r, scale)
+
+    def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn, d_v: np.ndarray) -> None:
+        """Write the gradient of the input into `d_v`, and step the parameters by `learn`."""
         R, a, b = self._all()
         gate_a, gate_b = sigmoid(a), sigmoid(b)
-        d_v = d_out @ (R * gate_a).T
-        if trace.mask is not None:
-            d_v *= trace.mask
-        d_v *= trace.v > 0
-        d_v += d_out * gate_b
-        if learn is not None:
-            product = trace.r.T @ d_out  # (d, d); its columns times those of R are the gradient of σ(a)
-            d_a = np.einsum("ij,ij->j", R, product)[None] * gate_a * (1 - gate_a)
-            d_b = np.einsum("ij,ij->j", d_out, trace.v)[None] * gate_b * (1 - gate_b)
-            learn(f"{self.name}.R", product * gate_a)
-            learn(f"{self.name}.a", d_a)
-            learn(f"{self.name}.b", d_b)
-        return d_v
+        back = (R * gate_a).T
+
+        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            np.matmul(d_out[rows], back, out=d_v[rows])
+            d_v[rows] *= (trace.r[rows] > 0) * trace.scale  # neither below zero nor dropped
+            d_v[rows] += d_out[rows] * gate_b
+            return trace.r[rows].T @ d_out[rows], np.einsum("ij,ij->j", d_out[rows], trace.v[rows])
+
+        products, overlaps = zip(*pool.run(work, _row_blocks(len(d_out)), self.n_jobs), strict=True)
+        product = sum(products[1:], products[0])  # (d, d); its columns times those of R are the gradient of σ(a)
+        d_a = np.einsum("ij,ij->j", R, product)[None] * gate_a * (1 - gate_a)
+        d_b = sum(overlaps[1:], overlaps[0])[None] * gate_b * (1 - gate_b)
+        learn(f"{self.name}.R", product * gate_a)
+        learn(f"{self.name}.a", d_a)
+        learn(f"{self.name}.b", d_b)
 
 
 @dataclass(frozen=True)
@@ -107,6 +129,8 @@ class CombinationBlock:
 
     tables: Arrays
     name: str
+    scratch: Scratch = field(default_factory=Scratch)
+    n_jobs: int | None = None
 
     @staticmethod
     def fresh(name: str, dim: int) -> Arrays:
@@ -120,16 +144,34 @@ class CombinationBlock:
     def forward(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Combine both inputs, (n, d) each, into one."""
         gate_a, gate_b = self.gates()
-        out = gate_a * p
-        out += gate_b * q
+        out = self.scratch.empty(f"{self.name}.out", *p.shape)
+
+        def work(rows: slice) -> None:
+            np.multiply(p[rows], gate_a, out=out[rows])
+            out[rows] += gate_b * q[rows]
+
+        pool.run(work, _row_blocks(len(p)), self.n_jobs)
         return out
 
     def backward(self, d_out: np.ndarray, p: np.ndarray, q: np.ndarray, learn: Learn) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients of p and q."""
+        """Return the gradients of p and q, and step the parameters by `learn`."""
         gate_a, gate_b = self.gates()
-        learn(f"{self.name}.a", np.einsum("ij,ij->j", d_out, p)[None] * gate_a * (1 - gate_a))
-        learn(f"{self.name}.b", np.einsum("ij,ij->j", d_out, q)[None] * gate_b * (1 - gate_b))
-        return d_out * gate_a, d_out * gate_b
+        d_p, d_q = (self.scratch.empty(f"{self.name}.{part}", *d_out.shape) for part in ("d_p", "d_q"))
+
+        def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
+            np.multiply(d_out[rows], gate_a, out=d_p[rows])
+            np.multiply(d_out[rows], gate_b, out=d_q[rows])
+            return np.einsum("ij,ij->j", d_out[rows], p[rows]), np.einsum("ij,ij->j", d_out[rows], q[rows])
+
+        with_p, with_q = zip(*pool.run(work, _row_blocks(len(d_out)), self.n_jobs), strict=True)
+        learn(f"{self.name}.a", sum(with_p[1:], with_p[0])[None] * gate_a * (1 - gate_a))
+        learn(f"{self.name}.b", sum(with_q[1:], with_q[0])[None] * gate_b * (1 - gate_b))
+        return d_p, d_q
+
+
+def _row_blocks(n: int) -> list[slice]:
+    """Cut rows into blocks that stay in a core's cache from one line to the next, whatever the number of threads."""
+    return [slice(start, min(n, start + _ROWS)) for start in range(0, max(1, n), _ROWS)]
 
 
 def normalize_spectrum(R: np.ndarray, u: np.ndarray) -> None:

@@ -21,6 +21,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
+from longtail.kernels.blas import product
 from longtail.models.decaf.blocks import (
     CombinationBlock,
     ResidualBlock,
@@ -32,6 +33,7 @@ from longtail.models.decaf.trained import DocumentEncoder, TextEncoder
 from longtail.neural.batch import Candidates, Points, points
 from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.scratch import Scratch
 from longtail.neural.tables import Tables
 
 CHUNK = 8192  # label texts encoded at once outside training
@@ -147,8 +149,10 @@ class TextNetwork(Tables):
             tables["V"] = rng.standard_normal((targets.n, d), np.float32) * spread
         if self.has_text and self.has_refinement:
             tables |= CombinationBlock.fresh("both", d)
-        self.doc, self.label = ResidualBlock(tables, "doc"), ResidualBlock(tables, "label")
-        self.both = CombinationBlock(tables, "both")
+        self.scratch = Scratch()
+        shared = self.scratch, settings.n_jobs
+        self.doc, self.label = (ResidualBlock(tables, name, *shared) for name in ("doc", "label"))
+        self.both = CombinationBlock(tables, "both", *shared)
         optimizers = {name: settings.optimizer if name in ("E", "V", "c", "c0") else "adam" for name in tables}
         if settings.freeze:
             del optimizers["E"]
@@ -167,8 +171,8 @@ class TextNetwork(Tables):
     # Forwards ----------------------------------------------------------------------------------------------------
 
     def embed(self, batch: Points) -> np.ndarray:
-        """Return sums of token vectors, (n, d)."""
-        out = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+        """Return sums of token vectors, (n, d), valid until the next call."""
+        out = self.scratch.empty("sums", len(batch.ptr) - 1, self.settings.dim)
         none = np.zeros(self.settings.dim, np.float32)
 
         def work(block: tuple[int, int]) -> None:
@@ -238,7 +242,7 @@ class TextNetwork(Tables):
             z1 = summed(z, starts)  # (C, d)
             w = z1
             if self.has_refinement:
-                z2 = self.tables["V"][labels]
+                z2 = self._rows("V", labels)
                 if settings.forget > 0:
                     forgotten = (rng.random(len(labels), np.float32) < settings.forget) & self._described[labels]
                     kept = (~forgotten).astype(np.float32)
@@ -246,28 +250,32 @@ class TextNetwork(Tables):
                     bias = np.where(kept > 0, bias, self.tables["c0"][0, 0])
                 w = self.both.forward(z2, z1)
         else:
-            w = self.tables["V"][labels]
+            w = self._rows("V", labels)
 
-        scores = x @ w.T  # (B, C)
+        def shaped(name: str, like: np.ndarray) -> np.ndarray:
+            return self.scratch.empty(name, *like.shape)
+
+        scores = self.scratch.empty("scores", len(x), len(w))  # (B, C)
+        product(x, w.T, settings.n_jobs, scores)
         scores += bias
         value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
 
-        d_w = scores.T @ x  # (C, d)
-        d_x = scores @ w  # (B, d)
+        d_w = product(scores.T, x, settings.n_jobs, shaped("d_w", w))  # (C, d)
+        d_x = product(scores, w, settings.n_jobs, shaped("d_x", x))  # (B, d)
         d_c = scores.sum(axis=0)[:, None]
         if mask is not None:
             d_x *= mask
         if settings.relu:
             d_x *= x > 0
-        up = np.empty_like(sums)
-        up[:n] = self.doc.backward(d_x, doc_trace, learn)
+        up = shaped("up", sums)
+        self.doc.backward(d_x, doc_trace, learn, up[:n])
         d_z2: np.ndarray | None = d_w
         if self.has_text:
             d_z1 = d_w
             d_z2 = None
             if self.has_refinement:
                 d_z2, d_z1 = self.both.backward(d_w, z2, z1, learn)
-            up[n:] = self.label.backward(repeated(d_z1, starts, len(sums) - n), label_trace, learn)
+            self.label.backward(repeated(d_z1, starts, len(sums) - n), label_trace, learn, up[n:])
         self._learn_targets(labels, d_z2, d_c, kept, rate)
         if not settings.freeze:
             self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), up, rate)
@@ -276,6 +284,11 @@ class TextNetwork(Tables):
                 if f"{name}.R" in self.tables:
                     normalize_spectrum(self.tables[f"{name}.R"], self.buffers[f"direction.{name}"])
         return value
+
+    def _rows(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Return a copy of some rows of a table."""
+        out = self.scratch.empty(f"{name}.rows", len(rows), self.settings.dim)
+        return np.take(self.tables[name], rows, axis=0, out=out, mode="clip")  # "clip" alone writes without a copy
 
     def _learn_targets(
         self, labels: np.ndarray, d_z2: np.ndarray | None, d_c: np.ndarray, kept: np.ndarray | None, rate: float

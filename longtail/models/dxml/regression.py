@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 
 from longtail.index import make_index
 from longtail.kernels import pool
+from longtail.kernels.blas import product
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.rows import encode
 from longtail.metrics import evaluate
@@ -95,7 +96,7 @@ class RegressionNetwork(Tables):
         pool.run(work, pool.blocks(len(h), self.settings.n_jobs), self.settings.n_jobs)
         if self.settings.relu:
             np.maximum(h, 0, out=h)
-        z = h @ self.tables["W2"]
+        z = product(h, self.tables["W2"], self.settings.n_jobs)
         z += self.tables["b2"]
         mask = np.ones((1, 1), np.float32)
         if rng is not None and self.settings.dropout > 0:
@@ -114,10 +115,10 @@ class RegressionNetwork(Tables):
             df *= len(df)
         shrink = np.where(length > _NO_LENGTH, 1 / length, 0)  # a point of no length has no direction to be turned
         dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * shrink * mask  # (B, l)
-        dh = dz @ self.tables["W2"].T  # (B, h)
+        dh = product(dz, self.tables["W2"].T, self.settings.n_jobs)  # (B, h)
         if self.settings.relu:
             dh *= h > 0
-        self.step_table("W2", h.T @ dz, rate)
+        self.step_table("W2", product(h.T, dz, self.settings.n_jobs), rate)
         self.step_table("b2", dz.sum(axis=0)[None], rate)
         self.step_table("b1", dh.sum(axis=0)[None], rate)
         self.optimizers["W1"].step_sparse(self.tables["W1"], batch.features, batch.columns(), dh, rate)

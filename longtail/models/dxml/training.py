@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 
 from longtail.data.split import FEW
 from longtail.index import make_index
-from longtail.index.base import limit_blas
 from longtail.kernels import pool
 from longtail.kernels.dense_knn import Nearest
 from longtail.metrics import evaluate
@@ -118,8 +117,7 @@ def train_networks(
     for network, tables in zip(networks, before or [], strict=False):
         network.adopt_tables(tables)
     learner = RegressionLearner(networks, vectors, X, rows, Y, held, settings.input_dropout, settings.n_jobs)
-    with limit_blas(jobs):
-        history = train(learner, len(rows), loop, identity)
+    history = train(learner, len(rows), loop, identity)
     return [network.tables for network in networks], history
 
 

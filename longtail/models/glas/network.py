@@ -22,12 +22,14 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
+from longtail.kernels.blas import product
 from longtail.kernels.encode import SparseRows
 from longtail.models.glas.regularizers import Regularizer
 from longtail.neural.batch import Candidates, Points
 from longtail.neural.encoding import activate, sum_tokens, through_length
 from longtail.neural.losses import Loss
 from longtail.neural.optimizers import RowOptimizer
+from longtail.neural.scratch import Scratch
 from longtail.neural.tables import Tables
 
 _TINY = np.float32(1e-12)
@@ -90,6 +92,7 @@ class Network(Tables):
             self.tables["e"] = np.full((1, 1), self._column_lengths().mean(), np.float32)
         optimizers = {name: settings.optimizer for name in self.tables if name != "squares"}
         super().__init__(self.tables, optimizers, settings.decay, ("E", "V"), settings.n_jobs)
+        self.scratch = Scratch()
 
     def start_at_centroids(
         self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
@@ -155,7 +158,7 @@ class Network(Tables):
     def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return encoded points (B, d), their lengths (B, 1) before they were made 1, and the sums of their tokens."""
         normal, E, b = self.settings.normalize, self.tables["E"], self.tables["b"][0]
-        sums = np.empty((len(batch.ptr) - 1, self.settings.dim), np.float32)
+        sums = self.scratch.empty("sums", len(batch.ptr) - 1, self.settings.dim)
         start = np.zeros_like(b) if normal else b
 
         def work(block: tuple[int, int]) -> None:
@@ -193,13 +196,14 @@ class Network(Tables):
             hidden = phi * mask
         V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
 
-        scores = hidden @ V.T  # (B, C)
+        n_jobs, empty = self.settings.n_jobs, self.scratch.empty
+        scores = product(hidden, V.T, n_jobs, empty("scores", len(hidden), len(V)))  # (B, C)
         scores *= g
         scores += self.tables["c"][labels, 0]
         value = loss(scores, candidates.ptr, candidates.places, candidates.rates)  # scores is now its gradient
 
-        dV = scores.T @ hidden  # (C, d)
-        dphi = scores @ V  # (B, d)
+        dV = product(scores.T, hidden, n_jobs, empty("dV", *V.shape))  # (C, d)
+        dphi = product(scores, V, n_jobs, empty("dphi", *hidden.shape))  # (B, d)
         dg = np.vdot(dV, V)
         dc = scores.sum(axis=0)[:, None]
         dV *= g

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.kernels import pool
+from longtail.kernels.blas import product
 from longtail.kernels.rows import encode
 from longtail.neural.batch import Points
 from longtail.neural.encoding import activate, through_length
@@ -52,9 +53,9 @@ class MatchingNetwork(Tables):
         """
         x, x_length = self._encode("features", batch)  # (B, d)
         y, y_length = self._encode("labels", sets)
-        cosines = x @ y.T  # (B, B), eq. 8
+        cosines = product(x, y.T, self.n_jobs)  # (B, B), eq. 8
         value = noise_contrastive(cosines, negatives, margin)  # cosines are now the gradient
-        dx, dy = cosines @ y, cosines.T @ x
+        dx, dy = product(cosines, y, self.n_jobs), product(cosines.T, x, self.n_jobs)
         self._learn("features", batch, through_length(dx, x, np.maximum(x_length, _SHORTEST_MEAN)), rate)
         self._learn("labels", sets, through_length(dy, y, np.maximum(y_length, _SHORTEST_MEAN)), rate)
         return value
