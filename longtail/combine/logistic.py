@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from longtail.kernels.blas import single_threaded
+
 _ROUNDS = 40
 
 
+@single_threaded()  # products of a few columns: more threads of BLAS cost more than they gain
 def fit_logistic(design: np.ndarray, right: np.ndarray, start: np.ndarray, ridge: float = 3.0) -> np.ndarray:
     """Return weights that minimise the logistic loss plus ridge / 2 times the squared distance to `start`.
 

@@ -141,10 +141,9 @@ class CombinationBlock:
         """Return σ(a) and σ(b), (1, d) each."""
         return sigmoid(self.tables[f"{self.name}.a"]), sigmoid(self.tables[f"{self.name}.b"])
 
-    def forward(self, p: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Combine both inputs, (n, d) each, into one."""
+    def forward(self, p: np.ndarray, q: np.ndarray, out: np.ndarray) -> np.ndarray:
+        """Combine both inputs, (n, d) each, into `out`, and return it."""
         gate_a, gate_b = self.gates()
-        out = self.scratch.empty(f"{self.name}.out", *p.shape)
 
         def work(rows: slice) -> None:
             np.multiply(p[rows], gate_a, out=out[rows])

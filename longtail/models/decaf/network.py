@@ -21,7 +21,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import pool
 from longtail.kernels import rows as kernels
-from longtail.kernels.blas import product
+from longtail.kernels.blas import product, single_threaded
 from longtail.models.decaf.blocks import (
     CombinationBlock,
     ResidualBlock,
@@ -184,11 +184,12 @@ class TextNetwork(Tables):
     def text_vectors(self) -> np.ndarray:
         """Return z¹ of all targets, (n, d), without dropout."""
         out = np.empty((self.targets.n, self.settings.dim), np.float32)
-        for start in range(0, self.targets.n, CHUNK):
-            targets = np.arange(start, min(start + CHUNK, self.targets.n))
-            batch, starts = self.texts(targets)
-            z, _ = self.label.forward(self.embed(batch), 0.0, None)
-            out[targets] = summed(z, starts)
+        with single_threaded():
+            for start in range(0, self.targets.n, CHUNK):
+                targets = np.arange(start, min(start + CHUNK, self.targets.n))
+                batch, starts = self.texts(targets)
+                z, _ = self.label.forward(self.embed(batch), 0.0, None)
+                out[targets] = summed(z, starts)
         return out
 
     def classifiers(self) -> np.ndarray:
@@ -196,7 +197,7 @@ class TextNetwork(Tables):
         if not self.has_text:
             return self.tables["V"]
         z = self.text_vectors()
-        return self.both.forward(self.tables["V"], z) if self.has_refinement else z
+        return self.both.forward(self.tables["V"], z, np.empty_like(z)) if self.has_refinement else z
 
     def document_encoder(self) -> DocumentEncoder:
         """Return what encodes points in prediction, as the network is now."""
@@ -224,6 +225,9 @@ class TextNetwork(Tables):
                 gradient = through_spectrum(gradient, self.tables[name], direction)
             self.step_table(name, gradient, step)
 
+        def shaped(name: str, like: np.ndarray) -> np.ndarray:
+            return self.scratch.empty(name, *like.shape)
+
         batch, starts = docs, None
         if self.has_text:
             texts, starts = self.texts(labels)
@@ -248,12 +252,9 @@ class TextNetwork(Tables):
                     kept = (~forgotten).astype(np.float32)
                     z2 *= kept[:, None]
                     bias = np.where(kept > 0, bias, self.tables["c0"][0, 0])
-                w = self.both.forward(z2, z1)
+                w = self.both.forward(z2, z1, shaped("w", z1))
         else:
             w = self._rows("V", labels)
-
-        def shaped(name: str, like: np.ndarray) -> np.ndarray:
-            return self.scratch.empty(name, *like.shape)
 
         scores = self.scratch.empty("scores", len(x), len(w))  # (B, C)
         product(x, w.T, settings.n_jobs, scores)

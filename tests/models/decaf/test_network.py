@@ -80,7 +80,7 @@ def test_combination_block(n: int) -> None:
     (expected * torch.tensor(up)).sum().backward()
     gradients, learn = collect()
     d_p, d_q = block.backward(up, p, q, learn)  # type: ignore[arg-type]
-    np.testing.assert_allclose(block.forward(p, q), expected.detach().numpy(), atol=1e-6)
+    np.testing.assert_allclose(block.forward(p, q, np.empty_like(p)), expected.detach().numpy(), atol=1e-6)
     np.testing.assert_allclose(d_p, tp.grad.numpy(), atol=1e-6)
     np.testing.assert_allclose(d_q, tq.grad.numpy(), atol=1e-6)
     for name, twin in twins.items():
