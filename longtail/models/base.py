@@ -184,6 +184,10 @@ class Ranker(StoredRanker):
         """
         return self._data_copies * data_bytes(X, Y, Z)
 
+    def memory_as_member(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit inside a blend, where some members do less than alone."""
+        return self.memory_needed(X, Y, Z)
+
     def predict(self, X: Any, k: int = 5) -> csr_array:
         """Score the best labels of each point.
 

@@ -19,7 +19,7 @@ from longtail.index.dense_rows import dense_rows, nearest_rows
 from longtail.kernels.dense_knn import Nearest
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
-from longtail.models.base import Arrays, Ranker, check_features, data_bytes
+from longtail.models.base import Arrays, Ranker, check_features
 from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k, with_prefix, without_prefix
@@ -47,7 +47,6 @@ class VectorMatch(Ranker):
 
     kind: ClassVar[str] = "vectormatch"
     takes_vectors: ClassVar[bool] = True
-    _data_copies: ClassVar[float] = 0.4
     _constraints: ClassVar = {"n_matches": Integer(1), "n_jobs": Jobs()}
     _facts: ClassVar = {"index": Record()}
     _less_memory: ClassVar[str] = "Use fewer labels or shorter vectors. Sparse features are for textmatch."
@@ -58,8 +57,8 @@ class VectorMatch(Ranker):
         self.n_jobs = n_jobs
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the vectors of labels, their copy of length 1, and their codes in an index."""
-        return 9.0 * Y.shape[1] * X.shape[1] + self._data_copies * data_bytes(X, Y, Z)
+        """Estimate the bytes of a fit: the vectors of labels, their codes in an index, and what building one takes."""
+        return 5.2 * Y.shape[1] * X.shape[1] + 1.6e7
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         if Z is None:

@@ -250,7 +250,7 @@ class Blend(Ranker):
             words, vectors = zip(*both, strict=True)
         members = self._members(words[0], Y, words[1], vectors[1] is not None)
         needed = [
-            (_is_network(member), member.memory_needed(X_own, Y, Z_own))
+            (_is_network(member), member.memory_as_member(X_own, Y, Z_own))
             for member in members
             for X_own, Z_own in [vectors if member.takes_vectors else words]
         ]

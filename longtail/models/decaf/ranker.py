@@ -294,6 +294,13 @@ class DECAF(EpochRanker):
         A network is trained beside those before it. Afterwards the token vectors of all networks are there as trained,
         as they are kept and as they are tried on held-out points, and the classifiers of one are made of label text.
         """
+        return self._memory_needed(X, Y, Z, adjust=self.settings().adjust)
+
+    def memory_as_member(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit inside a blend, whose combiner learns what held-out points would adjust."""
+        return self._memory_needed(X, Y, Z, adjust=False)
+
+    def _memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None, adjust: bool) -> float:
         from longtail.models.decaf.modules import MOST_LISTED
         from longtail.models.decaf.network import TextNetwork
 
@@ -307,7 +314,8 @@ class DECAF(EpochRanker):
         if settings.n_workers > 1:  # a replica in each process
             network *= 1 + settings.n_workers
         kept = 4.0 * dim * (2 * n_features + 4 * n_labels) * (settings.n_networks - 1)  # and classifiers
-        finished = 4.0 * dim * (settings.n_networks * (4 * n_features + 2 * n_labels) + 3 * n_labels)
+        n_tokens = (4 if adjust else 2) * n_features
+        finished = 4.0 * dim * (settings.n_networks * (n_tokens + 2 * n_labels) + 3 * n_labels)
         clusters = 0.0
         if settings.shortlist == "clusters" or settings.surrogate_epochs:
             n_clusters = settings.n_clusters or max(2, n_labels // 8)
