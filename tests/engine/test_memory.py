@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 
 import longtail
 from longtail.engine import memory
@@ -134,8 +134,9 @@ WRAPPERS = ("ranknet", "taug", "labeltext", "calibrated")
 def test_every_ranker_estimates_more_memory_for_more_data(name: str) -> None:
     def needed(times: int) -> float:
         X, Y, Z = toy()
-        many = [csr_array(vstack([part] * times)) for part in (X, Y)]
-        return longtail.make(name).memory_needed(*many, Z)
+        more_labels = csr_array(hstack([Y] * times))
+        many = [csr_array(vstack([part] * times)) for part in (X, more_labels, Z)]
+        return longtail.make(name).memory_needed(*many)
 
     assert 0 < needed(1) < needed(8)
 

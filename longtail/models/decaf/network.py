@@ -315,7 +315,7 @@ class TextNetwork(Tables):
     @staticmethod
     def bytes_needed(n_features: int, n_targets: int, dim: int, optimizer: str, batch: int, candidates: int) -> int:
         """Estimate the memory of training: tables, optimisers, the best tables so far, and the arrays of a step."""
-        step = 3 * batch * candidates + 4 * candidates * dim
+        step = 2 * batch * candidates + 12 * (batch + candidates) * dim  # the names in Scratch, and some more
         copies = 2 + RowOptimizer.tables(optimizer)
         return 4 * (copies * (n_features + n_targets + 2 * dim) * dim + step)
 
