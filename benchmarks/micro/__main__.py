@@ -18,7 +18,7 @@ from benchmarks import machine, results
 from benchmarks.micro.timing import Figure, one_thread
 from benchmarks.paths import HERE, RESULTS
 
-PARTS = ("boosted_trees", "ivf", "skip_gram", "tfidf", "sparse_text", "solver", "training_loop")
+PARTS = ("boosted_trees", "ivf", "skip_gram", "tfidf", "sparse_text", "solver", "training_loop", "matrix_products")
 PAGE = HERE.parent / "docs" / "dependencies.md"
 MARKED = re.compile(r"(<!-- measured -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = "| part | library | task | longtail | library | faster by | quality, longtail / library |\n" + "|---" * 7 + "|\n"

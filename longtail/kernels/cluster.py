@@ -74,8 +74,9 @@ def label_centroids(point_ptr, points, indptr, indices, data, first, last, width
 def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
     """Split rows into two halves; return an order of which the first half (larger by one if odd) is one cluster.
 
-    Spherical 2-means with equal halves: sort by the difference of the two similarities and split in the middle; stop
-    when the mean similarity improves by less than `eps`.
+    Spherical 2-means with equal halves: the rows with the larger difference of the two similarities are the second
+    half; stop when the mean similarity improves by less than `eps`. The halves are found by selection: sorting the
+    differences took half of the time.
     """
     n = indptr.shape[0] - 1
     half = (n + 1) // 2
@@ -87,7 +88,9 @@ def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
     for p in range(indptr[b], indptr[b + 1]):
         centroids[indices[p], 1] = data[p]
     near = np.empty((n, 2), np.float32)
-    order = np.arange(n)
+    further = np.empty(n, np.float32)  # how much nearer a row is to the second centroid
+    selected = np.empty(n, np.float32)
+    side = np.empty(n, np.int8)
     before = -np.inf
     for _ in range(max_iter):
         for i in range(n):
@@ -98,25 +101,42 @@ def two_means(indptr, indices, data, n_features, eps, max_iter, seed):
                 second += data[p] * centroids[indices[p], 1]
             near[i, 0] = first
             near[i, 1] = second
-        order = np.argsort(near[:, 1] - near[:, 0], kind="mergesort")
+            further[i] = second - first
+        selected[:] = further
+        bound = kth_highest(selected, n - half)  # the lowest of the second half
+        spare = half  # of those at the bound, the first ones fill the first half
+        for i in range(n):
+            spare -= further[i] < bound
         gain = 0.0
         centroids[:] = 0.0
-        for m in range(n):
-            i = order[m]
-            side = 0 if m < half else 1
-            gain += near[i, side]
+        for i in range(n):
+            if further[i] == bound:
+                side[i] = 0 if spare > 0 else 1
+                spare -= 1
+            else:
+                side[i] = further[i] > bound
+            gain += near[i, side[i]]
             for p in range(indptr[i], indptr[i + 1]):
-                centroids[indices[p], side] += data[p]
+                centroids[indices[p], side[i]] += data[p]
         gain /= n
         if gain - before < eps:
             break
         before = gain
-        for side in range(2):
+        for c in range(2):
             square = 0.0
             for f in range(n_features):
-                square += centroids[f, side] * centroids[f, side]
+                square += centroids[f, c] * centroids[f, c]
             if square > 0:
-                centroids[:, side] *= np.float32(1.0 / math.sqrt(square))
+                centroids[:, c] *= np.float32(1.0 / math.sqrt(square))
+    order = np.empty(n, np.int64)
+    first, second = 0, half
+    for i in range(n):
+        if side[i] == 0:
+            order[first] = i
+            first += 1
+        else:
+            order[second] = i
+            second += 1
     return order
 
 
