@@ -6,9 +6,11 @@ import logging
 import os
 import re
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from longtail.errors import SettingsError
 from longtail.kernels import pool
@@ -21,7 +23,9 @@ _GROUP_FILES = (  # limit and use of the control group that a container runs in,
 )
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _limit_bytes: int | None = None
-_spill: Path | None = None
+_spill: tempfile.TemporaryDirectory[str] | None = None  # while at least one block of `on_disk` runs, in any thread
+_n_spilling = 0
+_lock = threading.Lock()
 
 
 def set_limit(n_bytes: int | str | None) -> None:
@@ -85,7 +89,8 @@ def _group() -> int | None:
 
 def spill_folder() -> Path | None:
     """Return the folder for intermediate results that memory has no room for; None where it has room."""
-    return _spill
+    spill = _spill
+    return None if spill is None else Path(spill.name)
 
 
 @contextmanager
@@ -117,21 +122,27 @@ def _one_thread() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def _on_disk() -> Iterator[None]:
-    """Keep intermediate results in a folder of the system's place for temporary files while the block runs."""
-    global _spill
-    before = _spill
-    with tempfile.TemporaryDirectory(prefix="longtail-") as folder:
-        _spill = before or Path(folder)
-        try:
-            yield
-        finally:
-            _spill = before
+def on_disk() -> Iterator[Path]:
+    """Keep intermediate results in a temporary folder while the block runs; blocks that overlap share one folder."""
+    global _spill, _n_spilling
+    with _lock:
+        if _spill is None:
+            _spill = tempfile.TemporaryDirectory(prefix="longtail-")
+        _n_spilling += 1
+        folder = Path(_spill.name)
+    try:
+        yield folder
+    finally:
+        with _lock:
+            _n_spilling -= 1
+            if _n_spilling == 0:
+                _spill.cleanup()
+                _spill = None
 
 
-_ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[None]], str], ...] = (
+_ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[Any]], str], ...] = (
     (_one_thread, "one thread"),
-    (_on_disk, "one thread and intermediate results on disk"),
+    (on_disk, "one thread and intermediate results on disk"),
 )
 
 

@@ -37,14 +37,14 @@ _FEW_ROWS = 64  # rows that one thread is done with before others have begun
 FEW_SLOW_ROWS = 16  # the same for kernels that take some 50 µs per row
 _executor: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
-_most_cores: int | None = None
+_most_cores: int | None = None  # for good
+_limits: list[int] = []  # while blocks of `limited_cores` run, in any thread
 
 
 def available_cores() -> int:
     """Return the number of cores that this process may use."""
     machine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    machine = min(machine, _quota())
-    return machine if _most_cores is None else min(machine, _most_cores)
+    return min(machine, _quota(), *_limits, *(() if _most_cores is None else (_most_cores,)))
 
 
 def limit_cores(n: int) -> None:
@@ -55,13 +55,14 @@ def limit_cores(n: int) -> None:
 
 @contextmanager
 def limited_cores(n: int) -> Iterator[None]:
-    """Use no more than `n` cores while the block runs."""
-    global _most_cores
-    before, _most_cores = _most_cores, n
+    """Use no more than `n` cores in this process while the block runs; of blocks that overlap, the smallest counts."""
+    with _lock:
+        _limits.append(n)
     try:
         yield
     finally:
-        _most_cores = before
+        with _lock:
+            _limits.remove(n)
 
 
 @cache

@@ -201,7 +201,7 @@ def _places(spill: Path | None, steps: Steps) -> Iterator[tuple[Steps, bool]]:
     if spill is None or steps.folder is not None:
         yield steps, spill is not None
         return
-    with tempfile.TemporaryDirectory(dir=spill) as folder:
+    with memory.on_disk() as shared, tempfile.TemporaryDirectory(dir=shared) as folder:  # another fit may end meanwhile
         yield Steps(folder), True
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -83,7 +84,7 @@ def test_weights_on_disk_make_the_same_model(model: str, resumable: bool, monkey
     monkeypatch.setattr(train, "SPILLED", 200.0)  # several batches
     expected = longtail.make(model).fit(X, Y)._state()[1]
     spilled: list[Path] = []
-    with memory._on_disk():
+    with memory.on_disk():
         folder = memory.spill_folder()
         assert folder is not None
         ranker = longtail.make(model)
@@ -101,12 +102,12 @@ def test_weights_on_disk_make_the_same_model(model: str, resumable: bool, monkey
 def test_a_fit_is_made_to_fit_before_it_is_refused(monkeypatch, caplog) -> None:  # type: ignore[no-untyped-def]
     X, Y, _ = toy(n=3000)
     model = DiSMEC(cost=1.0)
-    monkeypatch.setattr(pool, "available_cores", lambda: pool._most_cores or 64)
+    monkeypatch.setattr(pool, "available_cores", lambda: min([64, *pool._limits]))
     monkeypatch.setattr(label_tree, "SPILLED", 100.0)
     many = model.memory_needed(X, Y)
     with pool.limited_cores(1):
         one = model.memory_needed(X, Y)
-        with memory._on_disk():
+        with memory.on_disk():
             least = model.memory_needed(X, Y)
     assert least < one < many
     seen: list[tuple[int, bool]] = []
@@ -125,6 +126,29 @@ def test_a_fit_is_made_to_fit_before_it_is_refused(monkeypatch, caplog) -> None:
     monkeypatch.setattr(memory, "available", lambda: least - 1)
     with pytest.raises(SettingsError, match="n_jobs"):
         DiSMEC(cost=1.0).fit(X, Y)
+
+
+def test_fits_that_overlap_leave_no_limit_and_share_the_folder() -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with pool.limited_cores(1), memory.on_disk():
+            began.set()
+            ended.wait(10)
+
+    before = pool.available_cores()
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert began.wait(10)
+    with pool.limited_cores(1), memory.on_disk() as folder:
+        ended.set()
+        thread.join()  # the one that entered first leaves first
+        assert pool.available_cores() == 1
+        assert memory.spill_folder() == folder
+        assert folder.is_dir()
+    assert pool.available_cores() == before
+    assert memory.spill_folder() is None
+    assert not folder.exists()
 
 
 WRAPPERS = ("ranknet", "taug", "labeltext", "calibrated")
