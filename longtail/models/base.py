@@ -360,8 +360,15 @@ class Ranker(StoredRanker):
         """Take in the points that were held out: here by fitting again to all points."""
         self.fit(part.X, part.Y, label_features=part.Z)
 
+    def _n_trainings(self, part: TrainingPart) -> int:
+        """Return how many trainings :meth:`tuned` and then :meth:`_fit_part` take.
+
+        A training is what a budget measures: for a network its epochs, for others all that a fit does.
+        """
+        return 1
+
     def _rest_share(self, n_points: int) -> float:
-        """Return the time that :meth:`_fit_rest` takes, relative to a fit."""
+        """Return the time that :meth:`_fit_rest` takes, relative to a training; 0 for rankers that hardly train."""
         return 1.0
 
     # Checks ------------------------------------------------------------------------------------------------------

@@ -98,6 +98,11 @@ class EpochRanker(PresetRanker):
         refit = self.settings().refit
         return n_points < FEW if refit is None else refit
 
+    def _trainings_per_fit(self, n_points: int, validation: bool = False) -> int:
+        """Return how many times a fit to so many points trains, with a validation part given or without."""
+        holds_out = self.settings().validation_fraction > 0 and not validation
+        return 2 if holds_out and self._expects_to_train_again(n_points) else 1
+
     def _expects_to_train_again(self, n_points: int) -> bool:
         """Return whether a fit to so many points, of which some are held out, will train once more."""
         held = min(MOST_HELD_OUT, int(n_points * self.settings().validation_fraction))

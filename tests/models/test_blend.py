@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,11 +20,14 @@ from longtail.models.blend.budget import Budget
 from longtail.models.bonsai import Bonsai
 from longtail.models.decaf import DECAF
 from longtail.models.dismec import DiSMEC
+from longtail.models.dxml import training as training_of_dxml
 from longtail.models.glas import GLaS
 from longtail.models.knn import KNN
 from longtail.models.parabel import Parabel
 from longtail.models.popular import Popular
 from longtail.models.textmatch import TextMatch
+from longtail.models.training_part import TrainingPart
+from longtail.neural import loop
 from tests.contract import D, L, RankerContract, toy
 
 
@@ -229,6 +233,39 @@ def test_bonsai_takes_the_place_of_dismec_where_time_is_short(monkeypatch: pytes
     model = Blend().fit(X, Y, label_features=Z)
     assert "bonsai" in [member.kind for member in model.members_]
     assert "bonsai takes the place of dismec" in model.why_
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"refit": False}, {"validation_fraction": 0.0}])
+@pytest.mark.parametrize("kind", ["mnn", "dxml", "glas"])
+def test_a_budget_counts_every_training(
+    kind: str, settings: dict[str, float], given: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[float] = []
+    planned: list[float] = []
+    train, plan = loop.train, Budget.plan
+
+    def training(learner: Any, *rest: Any) -> Any:
+        counted.append(1)
+        return train(learner, *rest)
+
+    def planning(budget: Budget, members: list[Ranker], part: TrainingPart, *more: Any) -> list[Ranker]:
+        kept = plan(budget, members, part, *more)
+        again = 0.0 if part.rest is None else kept[0]._rest_share(len(part.rows))
+        planned.extend((kept[0]._n_trainings(part) + again, budget._expected[id(kept[0])]))
+        counted.clear()
+        return kept
+
+    monkeypatch.setattr(loop, "train", training)
+    monkeypatch.setattr(training_of_dxml, "train", training)
+    monkeypatch.setattr(Budget, "plan", planning)
+    monkeypatch.setattr(Budget, "_measure", lambda self, member, part: 2.0 if member.kind == kind else 0.0)
+    X, Y, _ = toy()
+    member = longtail.make(kind).set_params(dim=8, epochs=2, batch_size=64, **settings)
+    Blend([member, KNN()], seconds=600).fit(X, Y, validation=toy(seed=1)[:2] if given else None)
+    expected, seconds = planned
+    assert len(counted) == int(expected)  # less than one for points that are taken in without a training
+    assert seconds == pytest.approx(1.15 * 2 * expected)
 
 
 def test_members_that_do_not_help_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,15 +70,14 @@ class Budget:
         kept: list[Ranker] = []
         left = self.left() * (1 - _COMBINING)
         for member in members:
-            rest = 0.0 if part.rest is None else member._rest_share(len(part.rows))
-            cost = _SAFETY * expected[id(member)] * (1 + rest)
+            cost = _SAFETY * expected[id(member)] * _n_trainings(member, part)
             changed = self._cheaper(member, cost, left)
             if changed is None and id(member) in instead:
                 other = instead[id(member)]
                 self.remarks.append(
                     f"{other.kind} takes the place of {member.kind}: that would take about {cost:.0f} s."
                 )
-                member, cost = other, _SAFETY * self._measure(other, part) * (1 + rest)
+                member, cost = other, _SAFETY * self._measure(other, part) * _n_trainings(other, part)
                 changed = self._cheaper(member, cost, left)
             if changed is None:
                 if not kept and member is members[-1]:
@@ -152,15 +151,15 @@ class Budget:
         if self.seconds is None or part.rest is None:
             return True
         spent = time.perf_counter() - self.start
-        shares = {id(m): m._rest_share(len(part.rows)) for m in members}
-        again = sum(self._fitted.get(id(m), 0.0) * shares[id(m)] for m in members)
+        n = len(part.rows)
+        again = sum(self._fitted.get(id(m), 0.0) * m._rest_share(n) / m._n_trainings(part) for m in members)
         if again <= max(self.left(), 0.05 * spent):
             return True
         self.remarks.append("There was no time to fit members again to the held-out points.")
         return False
 
     def _measure(self, member: Ranker, part: TrainingPart) -> float:
-        """Return the seconds that one fit is expected to take, measured on a few points."""
+        """Return the seconds that one training is expected to take, measured on a few points."""
         n = len(part.rows)
         if self.seconds is None or member.kind in _CHEAP:
             return 0.0
@@ -191,6 +190,11 @@ class Budget:
         begin = time.perf_counter()
         member.unfitted()._fit_part(sample)
         return time.perf_counter() - begin
+
+
+def _n_trainings(member: Ranker, part: TrainingPart) -> float:
+    """Return how many trainings a member takes in all."""
+    return member._n_trainings(part) + (0.0 if part.rest is None else member._rest_share(len(part.rows)))
 
 
 def _duration(seconds: float) -> str:

@@ -156,7 +156,7 @@ class Blend(Ranker):
         total = {self.kind: 1}
         for member in self.members or ():
             for kind, n in member.n_fits().items():
-                total[kind] = total.get(kind, 0) + n * (2 if member._rest_share(0) == 1 else 1)
+                total[kind] = total.get(kind, 0) + n * (2 if member._rest_share(0) >= 1 else 1)
         return total
 
     # Training ----------------------------------------------------------------------------------------------------

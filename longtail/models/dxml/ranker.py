@@ -42,6 +42,7 @@ from longtail.store.facts import ROWS, YES_NO
 from longtail.store.invariants import Rules, csr, floats
 
 if TYPE_CHECKING:
+    from longtail.models.training_part import TrainingPart
     from longtail.neural.loop import LoopSettings
     from longtail.sparse import Pair
 
@@ -215,11 +216,23 @@ class DXML(EpochRanker):
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy with the vote that is best for this data; scores of other votes do not compare."""
-        copy, settings = self.unfitted(), self.settings()
-        chooses = any(getattr(settings, field.name) is None for field in fields(Vote))
-        if chooses and self.validation_fraction and "_settled" not in copy.__dict__:
+        copy = self.unfitted()
+        if self._has_choices():
             copy._settled = self._steps.value("vote", lambda: self._trial(X, Y))
         return copy
+
+    def _has_choices(self) -> bool:
+        settings = self.settings()
+        chooses = any(getattr(settings, field.name) is None for field in fields(Vote))
+        return bool(chooses and self.validation_fraction) and "_settled" not in self.__dict__
+
+    def _n_trainings(self, part: TrainingPart) -> int:
+        return self._has_choices() + self._trainings_per_fit(
+            len(part.rows), validation=part.rest is None and part.held is not None
+        )
+
+    def _rest_share(self, n_points: int) -> float:
+        return self._trainings_per_fit(n_points)
 
     def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
         """Return the vote that one training chooses."""

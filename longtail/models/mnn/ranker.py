@@ -46,6 +46,7 @@ from longtail.store.invariants import Rules, counts, floats, indices
 if TYPE_CHECKING:
     from longtail.models.mnn.network import MatchingNetwork
     from longtail.models.mnn.training import MatchingLearner
+    from longtail.models.training_part import TrainingPart
     from longtail.neural.loop import LoopSettings
     from longtail.sparse import Pair
 
@@ -196,11 +197,25 @@ class MNN(EpochRanker):
         different scales. Where these were mixed to calibrate MNN, its expected calibration error at 1 on other training
         points of Tate titles was 4.3 points.
         """
-        copy, settings = self.unfitted(), self.settings()
-        chooses = settings.n_negatives is None or settings.scoring != "cosine"
-        if chooses and self.validation_fraction and "_settled" not in copy.__dict__:
+        copy = self.unfitted()
+        if self._has_choices():
             copy._settled = self._steps.value("choices", lambda: self._trial(X, Y))
         return copy
+
+    def _has_choices(self) -> bool:
+        settings = self.settings()
+        chooses = settings.n_negatives is None or settings.scoring != "cosine"
+        return bool(chooses and self.validation_fraction) and "_settled" not in self.__dict__
+
+    def _n_trainings(self, part: TrainingPart) -> int:
+        kinds = len(NEGATIVES) if self.settings().n_negatives is None and "_settled" not in self.__dict__ else 1
+        given = part.rest is None and part.held is not None
+        if not self._has_choices():
+            return kinds if given else self._trainings_per_fit(len(part.rows))
+        return kinds + self._trainings_per_fit(len(part.rows), validation=given)
+
+    def _rest_share(self, n_points: int) -> float:
+        return self._trainings_per_fit(n_points)
 
     def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
         """Return what one training chooses."""
