@@ -8,6 +8,7 @@ import re
 import shutil
 import stat
 import tempfile
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,17 +236,16 @@ def _compressing(file: IO[bytes], ending: str) -> Iterator[IO[bytes]]:
 def write_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Write a file, compressed as its ending says; it appears under its name only when complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
-        with open(handle, "wb") as file:
+        with open(temporary, "xb") as file:  # with the permissions of any new file, unlike one of `tempfile`
             with _compressing(file, path.suffix) as stream:
                 yield stream
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -282,9 +282,3 @@ def write_folder(path: Path, known: re.Pattern[str], overwrite: bool) -> Iterato
             raise
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -195,7 +195,8 @@ def test_existing_data_is_replaced_only_when_asked(tmp_path):
         write(other, tmp_path / "d" / "thesis.doc", overwrite=True)
 
 
-def test_files_get_the_usual_permissions(tmp_path):
+def test_files_get_the_usual_permissions(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "umask", lambda mask: pytest.fail("the mask of all threads was changed"))
     (tmp_path / "usual").write_text("")
     write(example(), tmp_path / "d.txt")
     write(example(), tmp_path / "d")
