@@ -320,7 +320,7 @@ class TAug(Wrapper, PresetRanker):
         assert self.tail_ is not None
         sides = self.base_, self.tail_
         whole = [] if self.whole_ is None else [self.whole_.predict(X, k)]
-        if not self.settings().rest:
+        if not self._setting("rest"):
             return [side.predict(X, k) for side in sides] + whole
         real = np.arange(self.n_labels_ + 1) < self.n_labels_
         scores = [select_labels(side.predict(X, k + 1), real) for side in sides]
@@ -342,7 +342,7 @@ class TAug(Wrapper, PresetRanker):
         if self.tail_ is None:
             return self.base_.predict(X, k)
         depth = 2 * max(self.n_candidates, k)
-        if not self.settings().combine:
+        if not self._setting("combine"):
             return self._tilted(self._united(X, depth), self.tilt_, k)
         jobs = pool.threads_for(X.shape[0], self.n_jobs)
         scores = self.predictor_.predict(X, lambda rows, _: self._listing(rows, depth // 2), depth, jobs)

@@ -381,7 +381,7 @@ class GLaS(EpochRanker):
         return scorer.labels.ids[positions], self._probabilities(raw[None])[0]
 
     def _probabilities(self, raw: np.ndarray) -> np.ndarray:
-        return probabilities(raw, self.settings().loss, self.slope_, self.offset_)
+        return probabilities(raw, self._setting("loss"), self.slope_, self.offset_)
 
     def _label_norms(self) -> np.ndarray:
         """Return the norm of each label's vector, NaN for labels without points."""
