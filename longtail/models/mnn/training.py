@@ -29,7 +29,7 @@ class MatchingLearner(MeasuredLearner):
     ----------
     network : MatchingNetwork
     X, rows, Y, validation
-        See :class:`longtail.neural.learner.MeasuredLearner`.
+        See :class:`longtail.neural.measured_learner.MeasuredLearner`.
     settings : namespace
         `n_negatives` (h), `margin` (m of eq. 10), `input_dropout` (1 - p of eq. 5) and `scoring` of
         :class:`longtail.models.mnn.MNN`. Unless labels are ranked by the cosine alone, the vote of the nearest training
