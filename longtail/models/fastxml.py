@@ -14,6 +14,7 @@ data sets, so a few trees are grown for each of three values, and held-out point
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -100,7 +101,7 @@ class FastXML(Ranker):
         self.factor_ = _to_mean_length_1(X) if self.normalize else 1.0
         given = getattr(self, "_settled", None) if self.cost is None else float(self.cost)
         self.cost_ = given or self._steps.value("cost", lambda: self._choose_cost(X, Y, validation))
-        self.forest_ = self._grow(X, Y, self.cost_, int(self.n_trees), self._steps)
+        self.forest_ = self._grower(X, Y)(self.cost_, int(self.n_trees), self._steps)
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy with the cost that is best for this data."""
@@ -134,10 +135,11 @@ class FastXML(Ranker):
         if X.shape[0] > self._TRIAL_POINTS:
             rows = np.random.default_rng(self._seed).choice(X.shape[0], self._TRIAL_POINTS, replace=False)
             X, Y = X[rows], Y[rows]
+        grow = self._grower(X, Y)
         scores: dict[float, float] = {}
         with progress.stage("choosing the cost") as done:
             for cost in self._COSTS:
-                forest = self._grow(X, Y, cost, self._TRIAL_TREES)
+                forest = grow(cost, self._TRIAL_TREES, NO_STEPS)
                 predicted = forest.predict(X_held, Y.shape[1], 5, self._scoring(), self.n_jobs)
                 scores[cost] = self._held_out_score(Y_held, predicted, Y)
                 done(1 / len(self._COSTS))
@@ -147,10 +149,19 @@ class FastXML(Ranker):
         """Return the metric by which the cost is chosen."""
         return evaluate(Y_held, predicted, train_Y=Y, ks=(5,))["nDCG@5"]
 
-    def _grow(self, X: csr_array, Y: csr_array, cost: float, n_trees: int, steps: Steps = NO_STEPS) -> PointForest:
-        settings = GrowSettings(n_trees, int(self.max_leaf), int(self.labels_per_leaf), cost, steps)
-        weights = np.ones(Y.shape[1], np.float32)
-        return PointForest.grow(X * np.float32(self.factor_), Y, weights, settings, self.n_jobs, self._seed)
+    def _grower(self, X: csr_array, Y: csr_array) -> Callable[[float, int, Steps], PointForest]:
+        """Return a function that grows trees on these points: of a cost, their number, and the steps that keep them."""
+        (weights, centres), scaled = self._label_weights(X, Y), X * np.float32(self.factor_)
+
+        def grow(cost: float, n_trees: int, steps: Steps) -> PointForest:
+            settings = GrowSettings(n_trees, int(self.max_leaf), int(self.labels_per_leaf), cost, steps)
+            return PointForest.grow(scaled, Y, weights, settings, self.n_jobs, self._seed, centres)
+
+        return grow
+
+    def _label_weights(self, X: csr_array, Y: csr_array) -> tuple[np.ndarray, csr_array | None]:
+        """Return the weight of each label in partitions and leaves, and label centroids if they are used."""
+        return np.ones(Y.shape[1], np.float32), None
 
     def _scoring(self) -> LeafScoring:
         """Return how scores are made from leaves and centroids: here, from leaves alone."""

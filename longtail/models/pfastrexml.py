@@ -21,9 +21,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.engine.checkpoints import NO_STEPS, Steps
 from longtail.kernels.point_tree import LeafScoring
-from longtail.linear.point_forest import GrowSettings, PointForest, centroids
+from longtail.linear.point_forest import centroids
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Arrays, Ranker
 from longtail.models.fastxml import FastXML
@@ -98,13 +97,10 @@ class PfastreXML(FastXML):
         weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
         return evaluate(Y_held, predicted, inv_propensity=weights, ks=(5,))["PSnDCG@5"]
 
-    def _grow(self, X: csr_array, Y: csr_array, cost: float, n_trees: int, steps: Steps = NO_STEPS) -> PointForest:
-        settings = GrowSettings(n_trees, int(self.max_leaf), int(self.labels_per_leaf), cost, steps)
+    def _label_weights(self, X: csr_array, Y: csr_array) -> tuple[np.ndarray, csr_array]:
         weights = inverse_propensity(Y, self.propensity_a, self.propensity_b)
         weights /= weights[np.unique(Y.indices)].max()
-        centres = centroids(unit_rows(X) if self.normalize else X, Y, self._WIDTH, self.n_jobs)
-        scaled = X * np.float32(self.factor_)
-        return PointForest.grow(scaled, Y, weights, settings, self.n_jobs, self._seed, centres)
+        return weights, centroids(unit_rows(X) if self.normalize else X, Y, self._WIDTH, self.n_jobs)
 
     def _fit(self, X: csr_array, Y: csr_array, Z: Any, validation: Any) -> None:
         super()._fit(X, Y, Z, validation)

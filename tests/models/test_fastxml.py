@@ -14,6 +14,7 @@ from longtail.engine import memory
 from longtail.errors import SettingsError
 from longtail.linear.point_forest import centroids
 from longtail.metrics import evaluate, inverse_propensity
+from longtail.models import pfastrexml
 from longtail.models.base import Ranker
 from longtail.models.fastxml import FastXML
 from longtail.models.pfastrexml import PfastreXML
@@ -58,6 +59,19 @@ def test_the_cost_is_chosen_on_held_out_points_and_kept(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     assert longtail.load(tmp_path / "model").cost_ == model.cost_  # type: ignore[union-attr]
     assert FastXML(n_trees=2, cost=3.0).fit(X, Y).cost_ == 3.0
+
+
+def test_centroids_are_computed_once_for_all_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def counted(X: csr_array, *rest: Any) -> csr_array:
+        calls.append(X.shape[0])
+        return centroids(X, *rest)
+
+    monkeypatch.setattr(pfastrexml, "centroids", counted)
+    X, Y, _ = toy()
+    PfastreXML(n_trees=1).fit(X, Y)
+    assert len(calls) == 2  # for the trial, and for all points
 
 
 def test_a_cost_is_found_where_no_point_can_be_spared() -> None:
