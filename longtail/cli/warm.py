@@ -46,7 +46,7 @@ PortableFlag = Annotated[
 
 def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, json: JsonFlag = False) -> None:
     """Compile the kernels of training and prediction, once per machine."""
-    from longtail.kernels.compiled_cache import writable_folder
+    from longtail.kernels.cache_folders import writable_folder
     from longtail.kernels.cpu_level import compiles_for_level, level_environment
 
     wanted = model or registry.names()

@@ -11,8 +11,8 @@ Four things are left out or done once:
 - Single elements of arrays take fewer instructions, and passes without work are passed over
   (:mod:`longtail.kernels.lean_compiler`).
 
-All of it holds only while a kernel of longtail is compiled. It changes parts of Numba that are not public, so that a
-version of Numba with which it was not tried compiles as usual.
+All of it holds only while a kernel of longtail is compiled. It changes parts of Numba that are not public, so that
+:mod:`longtail.kernels.compiling` imports it only with versions of Numba with which it was tried.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 from numba import types
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
@@ -29,8 +28,6 @@ from numba.core.types.functions import BaseFunction
 from longtail.kernels.lean_compiler import REPLACED
 
 _WRAPPER, _ENVIRONMENT, _COUNTING = "_ZN7cpython", "_ZN08NumbaEnv", "NRT_"  # how Numba's names begin
-_TRIED_NUMBA = ("0.68.",)  # versions of Numba: the tests of kernels pass, and compiled kernels give the same bits
-_SUPPORTED = numba.__version__.startswith(_TRIED_NUMBA)
 
 
 class CodeLibrary(JITCodeLibrary):
@@ -136,5 +133,4 @@ def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
             compiled.library._final_module.get_function(name).add_function_attribute("noinline")
         return compiled
 
-    if _SUPPORTED:
-        dispatcher._compiler.compile = lean
+    dispatcher._compiler.compile = lean

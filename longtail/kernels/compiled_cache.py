@@ -1,4 +1,4 @@
-"""Compiled kernels on disk: where they are kept, and what happens where they cannot be.
+"""Compiled kernels on disk: how they are kept, and what happens where they cannot be.
 
 Numba's own cache raises at import where no folder can be written, is not safe when several processes save versions of
 one function at once (both may get the same file name), does not notice a change in a function that another file calls,
@@ -20,99 +20,22 @@ import logging
 import os
 import pickle
 import re
-import stat
-import sys
-import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, _CacheLocator
 from numba.core.runtime import rtsys
 
-from longtail.kernels.cpu_level import compiles_for_level, level_target
+from longtail.kernels.cache_folders import cache_folders, readable_folders, writable_folder
+from longtail.kernels.cpu_level import level_target
 
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
-_SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
-_BOUNDS_CHECKED = "bounds-checked"  # folder of kernels compiled under NUMBA_BOUNDSCHECK=1, apart from the others
 _KERNEL_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
 _LONG = 1.0  # seconds of compilation after which a remark says what is going on
-
-
-# Places -------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def cache_folders() -> tuple[Path, ...]:
-    """Return the folders that may hold compiled kernels, the preferred one first."""
-    given = [Path(value) for name in ("LONGTAIL_CACHE", "NUMBA_CACHE_DIR") if (value := os.environ.get(name))]
-    shared = f"kernels_{hashlib.sha256(os.fspath(_PACKAGE).encode()).hexdigest()[:12]}"  # one per installation
-    folders = [*(folder / shared for folder in given), _PACKAGE / "__pycache__"]
-    with suppress(RuntimeError):  # no home directory
-        folders.append(_user_cache() / "longtail" / shared)
-    return tuple(folder / _BOUNDS_CHECKED for folder in folders) if config.BOUNDSCHECK else tuple(folders)
-
-
-@cache
-def writable_folder() -> Path | None:
-    """Return the first folder that can be written, the last resort being a temporary one of this user; else None."""
-    for folder in cache_folders():
-        if _can_write(folder):
-            return folder
-    return _private_temporary_folder()
-
-
-@cache
-def readable_folders() -> tuple[Path, ...]:
-    """Return the folders to look for an entry in: the one that is written to, then the others that exist.
-
-    While kernels are compiled for other machines, the others do not count: everything is to be in one folder.
-    """
-    chosen = writable_folder()
-    if chosen is not None and compiles_for_level():
-        return (chosen,)
-    shipped = () if config.BOUNDSCHECK else (_SHIPPED,)
-    others = [folder for folder in (*cache_folders(), *shipped) if folder != chosen and folder.is_dir()]
-    return tuple(others) if chosen is None else (chosen, *others)
-
-
-def _user_cache() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    given = os.environ.get("XDG_CACHE_HOME", "")
-    return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
-
-
-def _can_write(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
-def _private_temporary_folder() -> Path | None:
-    """Return a temporary folder that nobody else can write to: entries are code, and others share its parent."""
-    try:
-        user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-        folder = Path(tempfile.gettempdir()) / f"longtail-kernels-{user}"
-        folder.mkdir(mode=0o700, exist_ok=True)
-        found = folder.lstat()
-    except OSError:
-        return None
-    if not stat.S_ISDIR(found.st_mode):
-        return None
-    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
-        return None
-    return folder if _can_write(folder) else None
 
 
 # Freshness ----------------------------------------------------------------------------------------------------------
@@ -138,7 +61,13 @@ def _source_stamp(file: str) -> str:
 @cache
 def _modules() -> frozenset[str]:
     """Return the names of the files whose change makes kernels stale."""
-    return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {"__init__", "compiled_cache", "cpu_level", "pool"}
+    return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {
+        "__init__",
+        "cache_folders",
+        "compiled_cache",
+        "cpu_level",
+        "pool",
+    }
 
 
 # Entries ------------------------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
 """Decorators for Numba functions, chosen so that little is compiled and nothing twice.
 
 Numba compiles a function anew for every combination of argument types, and by default with two wrappers: one that
-unpacks Python objects and one for C callers. For a function that takes tuples of arrays the wrappers take longer than
-the function itself, so functions that only other kernels call go without.
+unpacks Python objects and one for C callers. Compiling the wrappers of a function
+that takes tuples of arrays takes longer than compiling the function itself, so functions that only other kernels call
+go without.
 
 A plain number such as ``0`` in a call is a type of its own to Numba; ``np.int64(0)`` is not. Kernels that are compiled
 before the first answer therefore pass their constants as NumPy numbers.
@@ -13,13 +14,21 @@ Compiled functions are kept on disk by :mod:`longtail.kernels.compiled_cache`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numba
 
-from longtail.kernels.code_library import compile_lean
-from longtail.kernels.compiled_cache import CompiledCache
+_TRIED_NUMBA = ("0.68.",)  # versions of Numba: the tests of kernels pass, and compiled kernels give the same bits
+_LEAN = numba.__version__.startswith(_TRIED_NUMBA)
+
+if _LEAN:  # both change or extend parts of Numba that are not public; another version compiles as usual
+    from longtail.kernels.code_library import compile_lean
+try:
+    from longtail.kernels.compiled_cache import CompiledCache
+except ImportError:  # a version of Numba with other classes
+    CompiledCache = None  # type: ignore[assignment, misc]
 
 
 def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, **options: Any) -> Any:
@@ -40,17 +49,26 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
     def compiled(function: Callable[..., Any]) -> Any:
         private = function.__name__.startswith("_") and options.get("no_cpython_wrapper", True)
         wrappers = {"no_cfunc_wrapper": True, "no_cpython_wrapper": private}
-        counting = {"_nrt": False} if borrows else {}
+        counting = {"_nrt": False} if borrows and _LEAN else {}
         dispatcher = numba.njit(*args, **(wrappers | counting | options))(function)
-        if hasattr(dispatcher, "_compiler"):  # not where NUMBA_DISABLE_JIT leaves a plain function
+        if not hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves a plain function
+            return dispatcher
+        if _LEAN:
             compile_lean(dispatcher, borrows, apart)
-        if (
-            cache and not private and hasattr(dispatcher, "_cache")
-        ):  # not where NUMBA_DISABLE_JIT leaves a plain function
-            dispatcher._cache = CompiledCache(function)
+        if cache and not private:
+            _keep_on_disk(dispatcher, function)
         return dispatcher
 
     return compiled
+
+
+def _keep_on_disk(dispatcher: Any, function: Callable[..., Any]) -> None:
+    """Keep compiled versions of a function, in Numba's own cache where ours cannot be had."""
+    if CompiledCache is not None:
+        dispatcher._cache = CompiledCache(function)
+        return
+    with suppress(RuntimeError):  # no folder can be written
+        dispatcher.enable_caching()
 
 
 kernel = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)

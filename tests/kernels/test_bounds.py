@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numba.core import config
 
-from longtail.kernels import compiled_cache
+from longtail.kernels import cache_folders
 from longtail.kernels.check import point_state
 
-_FOLDERS = "from longtail.kernels.compiled_cache import cache_folders as f; print(*f(), sep='\\n')"
+_FOLDERS = "from longtail.kernels.cache_folders import cache_folders as f; print(*f(), sep='\\n')"
 
 
 def test_checked_kernels_are_kept_apart_from_the_others() -> None:
@@ -31,6 +31,6 @@ def test_checked_kernels_are_kept_apart_from_the_others() -> None:
 @pytest.mark.skipif(not config.BOUNDSCHECK, reason="only with NUMBA_BOUNDSCHECK=1: otherwise memory would be read")
 def test_an_index_outside_its_array_is_an_error() -> None:
     """Guard the run of all other tests: without the checks it would prove nothing."""
-    assert all("bounds-checked" in str(folder) for folder in compiled_cache.readable_folders())
+    assert all("bounds-checked" in str(folder) for folder in cache_folders.readable_folders())
     with pytest.raises(IndexError):
         point_state(np.zeros(3, np.int32), np.zeros(2, np.float32), 5)

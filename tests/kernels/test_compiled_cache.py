@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import longtail
-from longtail.kernels import compiled_cache, cpu_level
+from longtail.kernels import cache_folders, compiled_cache, cpu_level
 
 PACKAGE = Path(longtail.__file__).parent
 _USE = """
@@ -35,11 +35,11 @@ def package(tmp_path: Path) -> Path:
     return root
 
 
-def start(root: Path, tmp_path: Path, **more: str) -> subprocess.Popen[str]:
+def start(root: Path, tmp_path: Path, code: str = _USE, **more: str) -> subprocess.Popen[str]:
     environment = {name: value for name, value in os.environ.items() if "CACHE" not in name}
     environment |= {"PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1", "HOME": str(tmp_path / "home")} | more
     return subprocess.Popen(
-        [sys.executable, "-P", "-c", _USE],
+        [sys.executable, "-P", "-c", code],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -67,6 +67,23 @@ def test_the_folder_given_comes_first(package: Path, tmp_path: Path) -> None:
     assert not entries(package)
     assert not entries(numbas)
     assert use(package, tmp_path, LONGTAIL_CACHE=str(given)).splitlines()[-1] == "1 0"
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        "import numba.core.caching as c; del c.CompileResultCacheImpl",
+        "import numba, numba.core.codegen as c; numba.__version__ = '0.99.0'; del c.JITCodeLibrary",
+        "import numba, numba.core.lowering as c; numba.__version__ = '0.99.0'; del c.Lower.lower_setitem",
+    ],
+)
+def test_another_numba_compiles_and_keeps_kernels_in_its_own_way(package: Path, tmp_path: Path, missing: str) -> None:
+    for misses in (1, 0):
+        process = start(package, tmp_path, f"import numba\n{missing}\n{_USE}")
+        answer, remarks = process.communicate(timeout=120)
+        assert process.returncode == 0, remarks
+        assert answer.strip() == "False"
+        assert remarks.splitlines()[-1] == f"{1 - misses} {misses}"
 
 
 def test_the_package_is_the_default(package: Path, tmp_path: Path) -> None:
@@ -172,21 +189,21 @@ def test_without_any_place_one_warning_says_what_to_do(
 
 
 def test_a_temporary_folder_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled_cache.tempfile, "gettempdir", lambda: str(tmp_path))
-    folder = compiled_cache._private_temporary_folder()
+    monkeypatch.setattr(cache_folders.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = cache_folders._private_temporary_folder()
     if not hasattr(os, "getuid"):
         pytest.skip("the owner of a folder cannot be read here")
     assert folder is not None
     assert folder.stat().st_mode & 0o077 == 0
     folder.chmod(0o777)
-    assert compiled_cache._private_temporary_folder() is None
+    assert cache_folders._private_temporary_folder() is None
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root may become another user")
 def test_a_read_only_package_and_a_user_without_home(tmp_path_factory: pytest.TempPathFactory) -> None:
     code = (
         "import os, sys, tempfile\n"
-        "from longtail.kernels import compiled_cache as c\n"
+        "from longtail.kernels import cache_folders as c\n"
         "os.setgid(65534); os.setuid(65534)\n"
         "os.environ['HOME'] = '/nonexistent'\n"
         "os.environ.pop('LONGTAIL_CACHE', None); os.environ.pop('NUMBA_CACHE_DIR', None)\n"
