@@ -134,7 +134,7 @@ class Results(NamedTuple):
 
     labels: np.ndarray  # (n, k)
     scores: np.ndarray  # (n, k)
-    counts: np.ndarray  # (n,) -1 for a row with an unknown feature or a value that is not finite
+    counts: np.ndarray  # (n,)
 
 
 class Beam(NamedTuple):
@@ -449,18 +449,16 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
 
 
 @inlined
-def _scaled(features, values, n_features, unit, out):
-    """Copy the values of a point, scaled to length 1 if `unit`. Return whether its features and values are valid."""
-    valid, square = True, np.float32(0.0)
+def _scale(values, unit, out):
+    """Copy the values of a point, scaled to length 1 if `unit`."""
+    square = np.float32(0.0)
     for p in range(len(values)):
-        valid &= 0 <= features[p] < n_features and abs(values[p]) < np.inf
         square += values[p] * values[p]
     scale = np.float32(1.0)
     if unit and square > 0:
         scale = np.float32(1.0) / np.sqrt(square)
     for p in range(len(values)):
         out[p] = values[p] * scale
-    return valid
 
 
 @kernel(borrows=True)
@@ -480,9 +478,7 @@ def search_trees(rows, first, last, trees, label_places, options, scratch, resul
         span = slice(rows.ptr[row], rows.ptr[row + 1])
         point = Point(rows.idx[span], scaled[: rows.ptr[row + 1] - rows.ptr[row]])
         at = row - first
-        if not _scaled(point.features, rows.val[span], trees.ptr.shape[1] >> 1, options.unit, point.values):
-            results.counts[at] = -1
-            continue
+        _scale(rows.val[span], options.unit, point.values)
         for turn in range(n_trees):
             t = n_trees - 1 - turn  # the first tree comes last: its labels are the first candidates
             tree = tree_at(trees, t)

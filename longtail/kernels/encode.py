@@ -1,4 +1,4 @@
-"""Points through a table of feature vectors, and the check of one point: the first kernels of every prediction."""
+"""Points as sums of feature vectors: the first kernels of a prediction by a network."""
 
 from __future__ import annotations
 
@@ -62,12 +62,3 @@ def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
             w = table[idx[p]]
             for j in range(d):
                 row[j] += x * w[j]
-
-
-@njit(cache=True, nogil=True, borrows=True)
-def valid(idx, val, n_features):
-    """Return whether all features of a point exist and all its values are finite numbers."""
-    fine = True
-    for p in range(idx.shape[0]):
-        fine &= 0 <= idx[p] < n_features and np.isfinite(val[p])
-    return fine

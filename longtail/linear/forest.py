@@ -182,15 +182,15 @@ class Forest(FlatArrays):
 
     def search_point(
         self, features: np.ndarray, values: np.ndarray, n_labels: int, options: beam.Options
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Find the best labels of one point; None if it has a feature out of range or a value that is not finite."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Find the best labels of one point."""
         results = empty_results(1, options.k)
         scratch = self._buffers(n_labels, options, len(features))
         self._scratch.ptr[1] = len(features)
         rows = Csr(self._scratch.frozen_ptr, frozen(features), frozen(values))
         beam.search_trees(rows, 0, 1, self.trees, self.label_places, options, scratch, results)
         count = results.counts[0]
-        return None if count < 0 else (results.labels[0, :count], results.scores[0, :count])
+        return results.labels[0, :count], results.scores[0, :count]
 
     def search_rows(self, rows: Csr, n_labels: int, options: beam.Options, n_jobs: int | None) -> beam.Results:
         """Find the best labels of all rows."""

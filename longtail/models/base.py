@@ -294,9 +294,7 @@ class Ranker(StoredRanker):
         if self.label_map_ is not None:
             row = self.predict(csr_array((values, indices, [0, len(indices)]), shape=(1, self.n_features_in_)), k)
             return row.indices, row.data
-        best = self._rank(indices, values, min(check_k(k), self.n_labels_))
-        assert best is not None, "check_point leaves nothing to refuse"
-        return best
+        return self._rank(indices, values, min(check_k(k), self.n_labels_))
 
     def score(self, X: Any, y: Any) -> float:
         """Return the precision at 1 as a fraction: what scikit-learn's searches maximise.
@@ -325,7 +323,7 @@ class Ranker(StoredRanker):
     def _predict(self, X: csr_array, k: int) -> csr_array:
         raise AssertionError(f"{type(self).__name__} must define _predict")
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Rank one point, which `rank` has checked. Override it where there is a faster way than a batch of one."""
         point = csr_array((values, indices, np.array([0, len(indices)], np.int32)), shape=(1, self.n_features_in_))
         best = self._predict(point, k)
@@ -338,7 +336,6 @@ class Ranker(StoredRanker):
         if len(points.ptr) == 2:
             begin, end = points.ptr[0], points.ptr[1]
             best = self._rank(points.idx[begin:end], points.val[begin:end], min(k, self.n_labels_))
-            assert best is not None
             return CandidateList.of_one(*best)
         X = csr_array((points.val, points.idx, points.ptr), shape=(len(points.ptr) - 1, self.n_features_in_))
         return CandidateList.of_scores(self._predict(X, min(k, self.n_labels_)))

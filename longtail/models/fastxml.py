@@ -170,11 +170,7 @@ class FastXML(Ranker):
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.forest_.predict(X, self.n_labels_, k, self._scoring(), self.n_jobs)
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        if len(indices) and (indices.min() < 0 or indices.max() >= self.n_features_in_):
-            return None
-        if not np.isfinite(values).all():
-            return None
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         shape = (self.n_features_in_, self.n_labels_)
         return self.forest_.search_point(indices, values, shape, k, self._scoring())
 

@@ -251,7 +251,7 @@ class LabelTreeRanker(Ranker):
         labels, scores, counts = self.forest_.search_rows(Csr(*points), self.n_labels_, options, n_jobs)
         return CandidateList.of_top_k(labels, scores, counts, np.where(counts > 0, scores[:, 0], np.float32(0)))
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         return self.forest_.search_point(indices, values, self.n_labels_, self._options(k))
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:

@@ -111,9 +111,9 @@ class PfastreXML(FastXML):
         found = super()._predict(X, k)
         return csr_array((self._relative(found.data), found.indices, found.indptr), shape=found.shape)
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        found = super()._rank(indices, values, k)
-        return None if found is None else (found[0], self._relative(found[1]))
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+        labels, scores = super()._rank(indices, values, k)
+        return labels, self._relative(scores)
 
     def _relative(self, scores: np.ndarray) -> np.ndarray:
         """Return scores relative to a usual label's weight, in (0, 1) and in the same order."""

@@ -18,9 +18,9 @@ _USE = """
 import logging, sys
 logging.basicConfig(level=logging.DEBUG)
 import numpy as np
-from longtail.kernels.encode import valid
-print(valid(np.array([1, 5], np.int32), np.array([1, 2], np.float32), 4))
-print(len(valid.stats.cache_hits), len(valid.stats.cache_misses), file=sys.stderr)
+from longtail.kernels.check import FINE, point_state
+print(point_state(np.array([1, 5], np.int32), np.array([1, 2], np.float32), 4) == FINE)
+print(len(point_state.stats.cache_hits), len(point_state.stats.cache_misses), file=sys.stderr)
 """
 
 
@@ -107,7 +107,7 @@ def test_an_index_with_a_renamed_class_is_compiled_again(package: Path, tmp_path
     import pickle
 
     version = pickle.loads(index.read_bytes())  # the first of two pickles
-    index.write_bytes(pickle.dumps(version) + b"clongtail.kernels.encode\nNoSuchClass\n.")
+    index.write_bytes(pickle.dumps(version) + b"clongtail.kernels.check\nNoSuchClass\n.")
     assert use(package, tmp_path).splitlines()[-1] == "0 1"
 
 

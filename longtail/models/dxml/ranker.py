@@ -22,7 +22,7 @@ from scipy.sparse import csr_array
 
 from longtail.errors import DataError
 from longtail.index import make_index
-from longtail.kernels.encode import SparseRows, valid
+from longtail.kernels.encode import SparseRows
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import FACTS, Vote, VotingPoints
@@ -350,9 +350,7 @@ class DXML(EpochRanker):
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.neighbours_.rank(self._embed(X), self._weighed(X), k, self.n_jobs)
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        if not valid(indices, values, self.n_features_in_):
-            return None
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
         point = embed_points(self.networks_, x, self.relu_, 1)[0]
         values = values if self.idf_ is None else values * self.idf_[indices]

@@ -24,7 +24,6 @@ from scipy.sparse import csr_array
 
 from longtail.index import Index, make_index
 from longtail.kernels import pool
-from longtail.kernels.encode import valid
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.epoch_ranker import EpochRanker
 from longtail.models.mnn.presets import MNN_ADVANCED, MNN_PRESETS, NEGATIVES
@@ -398,9 +397,6 @@ class MNN(EpochRanker):
         order = np.argsort(-self.label_counts_, kind="stable")[:k].astype(np.int32)
         share = (self.label_counts_[order] / (1 + self.label_counts_.sum())).astype(np.float32)
         return csr_array((share, order, np.array([0, len(order)])), shape=(1, len(self.label_ids_)))
-
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
-        return super()._rank(indices, values, k) if valid(indices, values, self.n_features_in_) else None
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts, arrays = self.scorer_.to_arrays()

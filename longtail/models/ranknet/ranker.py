@@ -274,10 +274,8 @@ class RankNet(PresetRanker, Wrapper):
         top = self._ranked(candidates, SparseRows(X.indptr, X.indices, X.data), k)
         return from_top_k(top.labels, top.scores, top.counts, self.n_labels_)
 
-    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray] | None:
+    def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         best = self.base_._rank(indices, values, min(max(k, self._setting("n_candidates")), self.n_labels_))
-        if best is None:
-            return None
         x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
         top = self._ranked(candidate_list(*best), x, k)
         count = top.counts[0]
