@@ -324,18 +324,13 @@ def _check_size(stored: store.Stored) -> None:
     memory.require(16.0 * numbers, "Loading", "Use a machine with more memory, or copy the model again.")
 
 
-def load_tagger(folder: str | os.PathLike[str], *, mmap: bool = True, verify: bool | None = None) -> Tagger:
+def load_tagger(folder: str | os.PathLike[str]) -> Tagger:
     """Read a saved model back as a tagger, whatever was saved.
 
     A ranker that was saved alone gets labels named by their numbers; as it keeps no label frequencies,
     ``label_counts_`` is None.
-
-    Parameters
-    ----------
-    folder, mmap, verify
-        As for :func:`load`.
     """
-    model: Any = load(folder, mmap=mmap, verify=verify)
+    model: Any = load(folder)
     tagger_class = _imported(TAGGER)
     if isinstance(model, tagger_class):
         return model

@@ -109,7 +109,6 @@ def _vectors(matrix: csr_array | None) -> LabelVectors:
     return LabelVectors(matrix.indptr, matrix.indices, matrix.data)
 
 
-def frequencies(Y: csr_array, n_points: int | None = None) -> np.ndarray:
+def frequencies(Y: csr_array) -> np.ndarray:
     """Return how often each label occurs, as the combiner uses it: log(1 + its points) / log(1 + all points)."""
-    n = Y.shape[0] if n_points is None else n_points
-    return (np.log1p(label_counts(Y)) / np.log1p(n)).astype(np.float32)
+    return (np.log1p(label_counts(Y)) / np.log1p(Y.shape[0])).astype(np.float32)

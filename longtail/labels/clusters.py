@@ -10,10 +10,11 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import cluster, gather, pool
 
+_LEAST_GAIN = 1e-4  # of the mean similarity in a round; with less, a split ends
+_MOST_ROUNDS = 50
 
-def balanced_clusters(
-    vectors: csr_array, n_clusters: int, seed: int = 0, n_jobs: int | None = None, eps: float = 1e-4, max_iter: int = 50
-) -> np.ndarray:
+
+def balanced_clusters(vectors: csr_array, n_clusters: int, seed: int = 0, n_jobs: int | None = None) -> np.ndarray:
     """Split labels into clusters of equal size, up to one label.
 
     Parameters
@@ -26,10 +27,6 @@ def balanced_clusters(
         Seed of the starting points.
     n_jobs : int, optional
         Number of threads; all cores by default.
-    eps : float
-        A split ends when the mean similarity improves by less.
-    max_iter : int
-        Number of iterations of a split, at most.
 
     Returns
     -------
@@ -50,7 +47,7 @@ def balanced_clusters(
             vectors.indptr, vectors.indices, vectors.data, part, place
         )
         data *= np.repeat(1 / np.sqrt(np.maximum(squares, 1e-12)), np.diff(indptr)).astype(np.float32)
-        order = cluster.two_means(indptr, indices, data, len(features), eps, max_iter, seed + number)
+        order = cluster.two_means(indptr, indices, data, len(features), _LEAST_GAIN, _MOST_ROUNDS, seed + number)
         half = (len(part) + 1) // 2
         return [part[order[:half]], part[order[half:]]]
 

@@ -19,6 +19,8 @@ from longtail.kernels import cluster, gather, pool
 LabelCut = Callable[[np.ndarray, int], list[np.ndarray]]
 
 _LABELS_SAMPLED = 1 << 16  # labels of a group that its centroids are found with, at most
+_LEAST_GAIN = 1e-4  # of the mean similarity in a round; with less, centroids are final
+_HALVING_ROUNDS, _K_MEANS_ROUNDS = 50, 20  # at most
 _LARGE = 1 << 14  # labels of a group that several threads assign to centroids
 
 
@@ -83,9 +85,7 @@ def _local(vectors: csr_array, members: np.ndarray) -> tuple[np.ndarray, np.ndar
     return indptr, indices, data, len(features)
 
 
-def balanced_cuts(
-    vectors: csr_array, arity: int, max_leaf: int, eps: float = 1e-4, max_iter: int = 50
-) -> list[LabelCut]:
+def balanced_cuts(vectors: csr_array, arity: int, max_leaf: int) -> list[LabelCut]:
     """Return the cuts, one per level, of a tree whose inner nodes have `arity` (a power of two) equal children.
 
     Groups are halved until they have at most `max_leaf` labels. If the number of halvings is not a multiple of those
@@ -95,12 +95,10 @@ def balanced_cuts(
     per_level = int(arity).bit_length() - 1
     first = halvings % per_level
     rounds = [first] * (first > 0) + [per_level] * (halvings // per_level)
-    return [partial(_halve, vectors, count, eps, max_iter) for count in rounds]
+    return [partial(_halve, vectors, count) for count in rounds]
 
 
-def _halve(
-    vectors: csr_array, rounds: int, eps: float, max_iter: int, members: np.ndarray, seed: int
-) -> list[np.ndarray]:
+def _halve(vectors: csr_array, rounds: int, members: np.ndarray, seed: int) -> list[np.ndarray]:
     parts = [members]
     for step in range(rounds):
         halves = []
@@ -108,16 +106,16 @@ def _halve(
             if len(part) < 2:
                 halves.append(part)
                 continue
-            order = cluster.two_means(*_local(vectors, part), eps, max_iter, seed + 7919 * (place + 1) + step)
+            order = cluster.two_means(
+                *_local(vectors, part), _LEAST_GAIN, _HALVING_ROUNDS, seed + 7919 * (place + 1) + step
+            )
             part, half = part[order], (len(part) + 1) // 2
             halves += [part[:half], part[half:]]
         parts = halves
     return parts
 
 
-def k_means_cut(
-    vectors: csr_array, arity: int, eps: float = 1e-4, max_iter: int = 20, n_jobs: int | None = 1
-) -> LabelCut:
+def k_means_cut(vectors: csr_array, arity: int, n_jobs: int | None = 1) -> LabelCut:
     """Return a cut of a group into at most `arity` clusters of unequal size.
 
     Centroids of a very large group are found with a sample of its labels, which are then all assigned to the nearest.
@@ -145,10 +143,10 @@ def k_means_cut(
             )
 
         before = -np.inf
-        for _ in range(max_iter):
+        for _ in range(_K_MEANS_ROUNDS):
             assign(m)
             gain = float(similarity[:m].mean())
-            if gain - before < eps:
+            if gain - before < _LEAST_GAIN:
                 break
             before = gain
             cluster.recentre(indptr[: m + 1], indices, data, nearest[:m], centroids)
@@ -186,7 +184,7 @@ def bounded_cut(cut: LabelCut, vectors: csr_array, label_counts: np.ndarray, n_p
         for part in cut(members, seed):
             work = len(part) * min(n_points, int(label_counts[part].sum()))
             rounds = max(0, int(np.ceil(np.log2(work / most))))
-            parts += _halve(vectors, rounds, 1e-4, 50, part, seed) if rounds else [part]
+            parts += _halve(vectors, rounds, part, seed) if rounds else [part]
         return parts
 
     return bounded

@@ -37,10 +37,8 @@ def through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np
     return (grad - along * unit) / length
 
 
-def sum_tokens(
-    points: Any, tokens: np.ndarray, bias: np.ndarray | None, n_jobs: int | None, unit: bool = True
-) -> np.ndarray:
-    """Return the bias plus the weighted sum of each point's token vectors, (N, d).
+def sum_tokens(points: Any, tokens: np.ndarray, bias: np.ndarray | None, n_jobs: int | None) -> np.ndarray:
+    """Return the bias plus the weighted sum of the token vectors of each point scaled to length 1, (N, d).
 
     Parameters
     ----------
@@ -48,10 +46,8 @@ def sum_tokens(
     tokens : array, (D, d)
     bias : array, (d,), optional
     n_jobs : int, optional
-    unit : bool
-        Scale points to length 1 first.
     """
     h = np.empty((len(points.ptr) - 1, tokens.shape[1]), np.float32)
     start = np.zeros(tokens.shape[1], np.float32) if bias is None else bias
-    spread(lambda block: encode_whole(*points, tokens, start, unit, *block, h), len(h), n_jobs)
+    spread(lambda block: encode_whole(*points, tokens, start, True, *block, h), len(h), n_jobs)
     return h

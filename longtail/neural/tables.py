@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -90,16 +89,7 @@ class Tables:
             table[...] = tables[name]
 
 
-def prior_log_odds(Y: csr_array, least: float = -math.inf) -> np.ndarray:
-    """Return label biases (L,) to start from: the log odds of each label, which then need not be learnt.
-
-    Parameters
-    ----------
-    Y : csr_array, (N, L)
-        Labels of training points.
-    least : float
-        Lower bound. With its true log odds a rare label is scored so low that its few points must first make up for
-        it, and the points that it is wrong for teach it nothing.
-    """
+def prior_log_odds(Y: csr_array) -> np.ndarray:
+    """Return label biases (L,) to start from: the log odds of each label, which then need not be learnt."""
     probability = (label_counts(Y) + 0.5) / (Y.shape[0] + 1.0)
-    return np.maximum(np.log(probability / (1 - probability)), least)
+    return np.log(probability / (1 - probability))

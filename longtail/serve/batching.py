@@ -90,16 +90,16 @@ class Batcher:
         finally:
             self._waiting -= len(texts)
 
-    async def run(self, work: Callable[..., Outcome], *args: Any, n_texts: int = 1) -> Outcome:
+    async def run(self, work: Callable[..., Outcome], *args: Any) -> Outcome:
         """Run other work that predicts, in the thread of large requests."""
-        self._admit(n_texts)
+        self._admit(1)
         try:
             with self._deadlines.limit():
                 return await self._in_thread(work, *args)
         except TimeoutError:
             raise self._too_slow() from None
         finally:
-            self._waiting -= n_texts
+            self._waiting -= 1
 
     def close(self) -> None:
         """End the threads; work that has not begun is dropped."""

@@ -39,9 +39,9 @@ class Problem(Exception):
         return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
 
 
-def unavailable(detail: str, seconds: int = 1) -> Problem:
+def unavailable(detail: str) -> Problem:
     """Return the error for a service that cannot answer now but may soon."""
-    return Problem(503, detail, {"Retry-After": str(seconds)})
+    return Problem(503, detail, {"Retry-After": "1"})
 
 
 def add_problem_handlers(api: FastAPI) -> None:
