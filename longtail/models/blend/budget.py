@@ -22,7 +22,6 @@ _ONE_IN = 16  # a sample is one point in this many
 _SMALLEST = 1000  # points of a sample at least
 _SAFETY = 1.15  # estimates are stretched by this
 _COMBINING = 0.15  # share of the budget kept for predictions of held-out points and the combiner
-_CHEAP = ("knn", "textmatch", "vectorknn", "vectormatch", "popular")  # members whose fit takes next to no time
 _GROWTH = 1.1  # power of the number of points with which training time grows
 _STEPS = 12  # steps by which the time of one is measured
 _FEWEST_EPOCHS = 2
@@ -161,7 +160,7 @@ class Budget:
     def _measure(self, member: Ranker, part: TrainingPart) -> float:
         """Return the seconds that one training is expected to take, measured on a few points."""
         n = len(part.rows)
-        if self.seconds is None or member.kind in _CHEAP:
+        if self.seconds is None or member._rest_share(n) == 0:
             return 0.0
         if isinstance(member, EpochRanker):
             return self._measure_steps(member, part)
