@@ -193,13 +193,23 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
     return state.history
 
 
-def for_held_out_points(loop: LoopSettings) -> LoopSettings:
-    """Return the settings with which a trained network learns from held-out points, once nothing is measured on them.
+def absorb(n_known: int, n_new: int, learner_of: Callable[[np.ndarray], Learner], loop: LoopSettings) -> None:
+    """Train on the held-out points too, once nothing is measured on them, among as many points seen before.
 
-    It takes a few passes at a quarter of the learning rate, over these points and as many that it was trained on.
+    It takes a few passes at a quarter of the learning rate.
+
+    Parameters
+    ----------
+    n_known, n_new : int
+        Number of points that the network was trained on, and of those that were held out.
+    learner_of : callable
+        Returns the learner of the held-out points and of some known ones, given the positions of these.
+    loop : LoopSettings
+        Those of the training.
     """
-    stage = "learning the held-out points"
-    return replace(loop, epochs=_HELD_OUT_PASSES, rate=loop.rate / 4, checkpoint=None, stage=stage)
+    known = np.random.default_rng([loop.seed, 1]).choice(n_known, min(n_new, n_known), replace=False)
+    few = replace(loop, epochs=_HELD_OUT_PASSES, rate=loop.rate / 4, checkpoint=None)
+    train(learner_of(known), len(known) + n_new, replace(few, stage="learning the held-out points"))
 
 
 def _save(learner: Learner, settings: LoopSettings, identity: str, state: RunState, best: Arrays) -> None:

@@ -30,7 +30,7 @@ from longtail.models.decaf.presets import paper_sizes
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.models.epoch_ranker import usual_batch_size
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.neural.loop import LoopSettings, for_held_out_points, train
+from longtail.neural.loop import LoopSettings, absorb, train
 from longtail.neural.search import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
 from longtail.sparse import ones_like, unit_rows
@@ -258,13 +258,15 @@ class Training:
         `rows` are these points in X, `Y` (n, L) their labels.
         """
         plan = self.plan
-        rng = np.random.default_rng([plan.loop.seed, 1])
-        old = np.sort(rng.choice(len(self.rows), min(len(rows), len(self.rows)), replace=False))
-        both = csr_array(vstack([self.Y[old], Y]))
-        sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
-        joined_rows = np.concatenate([self.rows[old], rows])
-        learner = TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep)
-        train(learner, len(joined_rows), for_held_out_points(plan.loop))
+
+        def joined(known: np.ndarray) -> TextLearner:
+            known = np.sort(known)
+            both = csr_array(vstack([self.Y[known], Y]))
+            sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
+            joined_rows = np.concatenate([self.rows[known], rows])
+            return TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep)
+
+        absorb(len(self.rows), len(rows), joined, plan.loop)
 
     def learn_adjustment(self, networks: list[TrainedNetwork]) -> None:
         """Learn from the held-out points what :meth:`trained` changes; nothing where clusters or a tree list labels."""

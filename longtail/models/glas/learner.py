@@ -13,7 +13,6 @@ from longtail.models.glas.network import Network, RegularizedLabels
 from longtail.models.glas.regularizers import Regularizer
 from longtail.neural.batch import CandidateSampler, points
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.neural.loop import LoopSettings, for_held_out_points, train
 from longtail.neural.losses import Loss
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
@@ -108,22 +107,3 @@ class EmbeddingLearner(MeasuredLearner):
         sums = sum_tokens(SparseRows.of(X), tables["tokens"], tables["bias"], settings.n_jobs)
         h, _ = activate(sums, settings.relu, settings.normalize)
         return top_labels(h, tables["labels"], tables["label_bias"], k, settings.n_jobs)
-
-
-def absorb(learner: EmbeddingLearner, spare: np.ndarray, Y: csr_array, loop: LoopSettings) -> None:
-    """Train a network on held-out points too, once they are needed no more, among others that it has seen.
-
-    Parameters
-    ----------
-    learner : EmbeddingLearner
-    spare : array
-        The held-out points of its X.
-    Y : csr_array, (M, L)
-        Labels of all points of X.
-    loop : LoopSettings
-        Those of the training.
-    """
-    rng = np.random.default_rng([loop.seed, 1])
-    old = rng.choice(learner.rows, min(len(spare), len(learner.rows)), replace=False)
-    rows = np.sort(np.concatenate([old, spare]))
-    train(learner.on(rows, Y[rows]), len(rows), for_held_out_points(loop))

@@ -15,6 +15,7 @@ leaves out the paper's ReLU: on held-out points of two data sets labels were ran
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -184,7 +185,7 @@ class GLaS(EpochRanker):
 
     def _fit_rest(self, part: TrainingPart) -> None:
         """Learn from the held-out points, and build the index."""
-        from longtail.models.glas.learner import absorb
+        from longtail.neural.loop import absorb
 
         learner, labels = self._learner_, self.scorer_.labels.ids
         if part.rest is not None:
@@ -198,7 +199,7 @@ class GLaS(EpochRanker):
                 self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
             else:
                 self._start_new_labels(learner, part, Y)
-                absorb(learner, part.rest, Y, loop)
+                absorb(len(learner.rows), len(part.rest), partial(_joined, learner, part.rest, Y), loop)
         self.scorer_ = self._make_scorer(learner, labels, part, exact=False)
         del self._learner_
         self._remove_checkpoint()
@@ -409,3 +410,9 @@ class GLaS(EpochRanker):
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Ranker]) -> None:
         self.slope_, self.offset_, self.history_ = facts["slope"], facts["offset"], facts["history"]
         self.scorer_ = GlasScorer.restored(facts, arrays, self.n_labels_)
+
+
+def _joined(learner: EmbeddingLearner, rest: np.ndarray, Y: csr_array, known: np.ndarray) -> EmbeddingLearner:
+    """Return the learner of held-out points and of some that it has learnt from; `Y` are the labels of all points."""
+    rows = np.sort(np.concatenate([learner.rows[known], rest]))
+    return learner.on(rows, Y[rows])
