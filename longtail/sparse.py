@@ -155,6 +155,11 @@ def bounded_scores(scores: np.ndarray) -> np.ndarray:
     return np.clip(scores, LEAST_SCORE, MOST_SCORE, dtype=np.float32)
 
 
+def logistic(log_odds: Any) -> Any:
+    """Return the probabilities of log odds; those beyond 60 count as 60, so that nothing overflows."""
+    return 1 / (1 + np.exp(-np.clip(log_odds, -60, 60)))
+
+
 # Arrays that model folders keep ----------------------------------------------------------------------------------
 
 

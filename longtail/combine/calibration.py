@@ -25,7 +25,7 @@ from scipy.sparse import csr_array
 
 from longtail.combine.logistic import fit_logistic
 from longtail.combine.score_map import ScoreMap, fit_by_rank, in_the_same_order, is_first
-from longtail.sparse import Arrays, bounded_scores, entry_keys
+from longtail.sparse import Arrays, bounded_scores, entry_keys, logistic
 from longtail.store.invariants import Rules, floats
 
 _ENOUGH = 1000  # correct pairs, and as many wrong ones, from which isotonic regression is preferred
@@ -134,4 +134,4 @@ class Calibration:
 
 
 def _probabilities(odds: np.ndarray) -> np.ndarray:
-    return bounded_scores(1 / (1 + np.exp(-np.clip(odds, -60, 60))))
+    return bounded_scores(logistic(odds))

@@ -22,7 +22,7 @@ from longtail.combine.boosted_trees import BoostedTrees, no_trees
 from longtail.combine.logistic import fit_logistic
 from longtail.combine.score_map import ScoreMap, fit_by_rank, in_the_same_order, is_first
 from longtail.kernels.combine import OF_ALL, OF_LISTER, OF_SCORER, Weights
-from longtail.sparse import bounded_scores, entry_keys
+from longtail.sparse import bounded_scores, entry_keys, logistic
 from longtail.store.invariants import Rules, floats
 
 _CHECKED = 0.25  # share of held-out points by which the number of trees is chosen
@@ -174,7 +174,7 @@ class Combiner:
         correct = np.isin(entry_keys(scores), entry_keys(Y))
         maps = fit_by_rank(scores.data, correct, first, "platt")  # log odds are nearly right: two parameters suffice
         odds = np.where(first, maps[0](scores.data), maps[1](scores.data))
-        mapped = in_the_same_order(scores, bounded_scores(1 / (1 + np.exp(-odds))))
+        mapped = in_the_same_order(scores, bounded_scores(logistic(odds)))
         return replace(self, first=maps[0], others=maps[1]), csr_array(
             (mapped, scores.indices, scores.indptr), shape=scores.shape
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from longtail.kernels.blas import single_threaded
+from longtail.sparse import logistic
 
 _ROUNDS = 40
 
@@ -39,7 +40,7 @@ def fit_logistic(design: np.ndarray, right: np.ndarray, start: np.ndarray, ridge
 
     before = loss(beta)
     for _ in range(_ROUNDS):
-        p = 1 / (1 + np.exp(-np.clip(design @ beta, -30, 30)))
+        p = logistic(np.clip(design @ beta, -30, 30))
         gradient = design.T @ (p - right) + ridge * (beta - centre)
         hessian = (design * (p * (1 - p))[:, None]).T @ design + ridge * np.eye(len(beta))
         step = np.linalg.solve(hessian, gradient)

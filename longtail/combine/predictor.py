@@ -22,7 +22,7 @@ from longtail.kernels.combine import Known, Lists, Pairs, TopLabels, Weights
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.params import SHARE, OneOf
-from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, label_counts
+from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, label_counts, logistic
 from longtail.store.facts import check_facts
 from longtail.store.invariants import Rules, csr, flags, floats
 
@@ -295,7 +295,7 @@ def _best_pairs(points: np.ndarray, labels: np.ndarray, odds: np.ndarray, shape:
     counts = np.bincount(points, minlength=shape[0])
     ptr = np.concatenate([[0], np.cumsum(counts)])
     best = order[np.arange(len(order)) - np.repeat(ptr[:-1], counts) < k]
-    scores = bounded_scores(1 / (1 + np.exp(-np.clip(odds[best], -60, 60))))
+    scores = bounded_scores(logistic(odds[best]))
     indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, k))])
     return csr_array((scores, labels[best], indptr), shape=shape)
 

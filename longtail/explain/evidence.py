@@ -17,6 +17,7 @@ from longtail.models.base import Ranker, rankers_within
 from longtail.models.blend import Blend
 from longtail.models.knn import KNN
 from longtail.models.textmatch import TextMatch
+from longtail.sparse import logistic
 
 _log = logging.getLogger("longtail.explain")
 TOLERANCE = 1e-3  # largest difference between the sum of contributions, as a probability, and the score
@@ -95,7 +96,7 @@ def member_scores(
 
 def _sums_to_score(own: Shares, score: float) -> bool:
     """Return whether the contributions of members sum to the score; otherwise log that they do not."""
-    total = 1 / (1 + np.exp(-(own.rest + own.members.sum())))
+    total = logistic(own.rest + own.members.sum())
     if abs(total - score) > TOLERANCE:
         _log.warning("The contributions of the members sum to %.4f, but the score is %.4f.", total, score)
         return False

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from longtail.linear.forest import SLOPES
 from longtail.models.base import Ranker
 from longtail.models.label_tree import LabelTreeRanker
-from longtail.sparse import unit_rows
+from longtail.sparse import logistic, unit_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Contributions:
     @property
     def score(self) -> float:
         """The probability that the sum stands for."""
-        return float(1 / (1 + np.exp(-np.clip(self.log_odds, -80, 80))))
+        return float(logistic(self.log_odds))
 
 
 def is_additive(ranker: Ranker) -> bool:

@@ -34,7 +34,16 @@ from longtail.models.base import Arrays, Ranker
 from longtail.models.textmatch import TextMatch
 from longtail.models.wrapper import Wrapper
 from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Anything, Integer, Jobs, OneOf, Seed, optional
-from longtail.sparse import Pair, bounded_scores, entry_rows, label_counts, labelled_rows, select_entries, select_labels
+from longtail.sparse import (
+    Pair,
+    bounded_scores,
+    entry_rows,
+    label_counts,
+    labelled_rows,
+    logistic,
+    select_entries,
+    select_labels,
+)
 from longtail.store import Stored
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import Rules
@@ -215,7 +224,7 @@ class LabelText(Wrapper):
         first = lists.starts[0, -1]
         own[rows, where[:first]] = lists.scores[:first]
         product = self.predictor_.profile.likeness(points, labels, jobs)[:, :, 0].astype(np.float64)
-        mixed = alpha * own + (1 - alpha) * (1 / (1 + np.exp(-product)) - 0.5)
+        mixed = alpha * own + (1 - alpha) * (logistic(product) - 0.5)
         counts = (labels >= 0).sum(axis=1)
         filled = labels >= 0
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.combine.logistic import fit_logistic
-from longtail.sparse import bounded_scores
+from longtail.sparse import bounded_scores, logistic
 
 _BEST_LABELS = 50  # best labels per point that are learnt from
 
@@ -40,4 +40,4 @@ def probabilities(raw: np.ndarray, loss: str, slope: float, offset: float) -> np
     if loss == "softmax":  # as softmax, without the sum over all labels, which a search does not compute
         best = raw[:, :1]
         return bounded_scores(np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30))))
-    return bounded_scores(1 / (1 + np.exp(-np.clip(slope * raw + offset, -60, 60))))
+    return bounded_scores(logistic(slope * raw + offset))

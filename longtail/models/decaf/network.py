@@ -27,6 +27,7 @@ from longtail.models.decaf.blocks import (
     ResidualBlock,
     dropout_mask,
     normalize_spectrum,
+    sigmoid,
     through_spectrum,
 )
 from longtail.models.decaf.trained import DocumentEncoder, TextEncoder
@@ -201,14 +202,14 @@ class TextNetwork(Tables):
 
     def document_encoder(self) -> DocumentEncoder:
         """Return what encodes points in prediction, as the network is now."""
-        gate_a, gate_b = (1 / (1 + np.exp(-self.tables[f"doc.{part}"])) for part in "ab")
+        gate_a, gate_b = (sigmoid(self.tables[f"doc.{part}"]) for part in "ab")
         return DocumentEncoder(self.tables["E"], self.tables["doc.R"] * gate_a, gate_b[0], self.settings.relu)
 
     def text_encoder(self) -> TextEncoder | None:
         """Return what makes classifiers of label text alone; None where the network has learnt nothing about text."""
         if not self.has_text:
             return None
-        gate_a, gate_b = (1 / (1 + np.exp(-self.tables[f"label.{part}"])) for part in "ab")
+        gate_a, gate_b = (sigmoid(self.tables[f"label.{part}"]) for part in "ab")
         weight = self.both.gates()[1][0] if self.has_refinement else np.ones_like(gate_b[0])
         return TextEncoder(self.tables["label.R"] * gate_a, gate_b[0], weight, self.tables["c0"][0])
 

@@ -15,7 +15,7 @@ from longtail.index.ranking import as_matrix, top_k, weighted_vote
 from longtail.kernels.encode import SparseRows
 from longtail.neural.encoding import activate, sum_tokens
 from longtail.params import NOT_NEGATIVE, SHARE, Integer, Number, OneOf
-from longtail.sparse import Arrays, with_prefix, without_prefix
+from longtail.sparse import Arrays, logistic, with_prefix, without_prefix
 from longtail.store.facts import Record
 from longtail.store.invariants import REMEDY, Rules, csr
 
@@ -116,7 +116,7 @@ class LabelScorer:
 
     def _by_cosine(self, h: np.ndarray, k: int, n_jobs: int | None) -> csr_array:
         ids, cosines = self.labels.search(h, min(k, len(self.labels)), n_jobs=n_jobs)
-        probabilities = 1 / (1 + np.exp(-np.clip(self.slope * cosines + self.offset, -60, 60)))
+        probabilities = logistic(self.slope * cosines + self.offset)
         return as_matrix(ids, probabilities.astype(np.float32), len(self.labels))
 
     def join(self, before: LabelScorer, places: np.ndarray) -> None:
