@@ -26,10 +26,10 @@ from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, pack
 from longtail.combine.selection import DEPTH, compared, measures
+from longtail.index.ranking import top_k
 from longtail.kernels.combine import unite
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread, threads_for
-from longtail.kernels.topk import csr_top_k_serial
 from longtail.models.base import Arrays, Ranker
 from longtail.models.textmatch import TextMatch
 from longtail.models.wrapper import Wrapper
@@ -228,8 +228,8 @@ class LabelText(Wrapper):
         counts = (labels >= 0).sum(axis=1)
         filled = labels >= 0
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        indptr, best, scores = csr_top_k_serial(ptr, labels[filled], mixed[filled], k)
-        return csr_array((bounded_scores(scores), best, indptr), shape=(n, self.n_labels_))
+        best = top_k(csr_array((mixed[filled], labels[filled], ptr), shape=(n, self.n_labels_)), k)
+        return csr_array((bounded_scores(best.data), best.indices, best.indptr), shape=best.shape)
 
     def _fitted_parts(self) -> Iterable[Ranker]:
         return (self.base_,) if self.alone_ else (self.base_, self.matcher_)

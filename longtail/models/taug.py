@@ -31,8 +31,8 @@ from longtail.combine.predictor import CandidatePredictor
 from longtail.combine.selection import measures
 from longtail.data.augment import augmented
 from longtail.engine import current, memory
+from longtail.index.ranking import top_k
 from longtail.kernels import pool
-from longtail.kernels.topk import csr_top_k_serial
 from longtail.labels.head_tail import head
 from longtail.metrics import inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
@@ -335,8 +335,7 @@ class TAug(Wrapper, PresetRanker):
         head_scores, tail_scores, *_ = self._sides(X, k)
         total = csr_array(head_scores + tail_scores)
         total.sort_indices()
-        indptr, labels, best = csr_top_k_serial(total.indptr, total.indices.astype(np.int32), total.data, k)
-        return csr_array((best, labels, indptr), shape=total.shape)
+        return top_k(total, k)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         if self.tail_ is None:
@@ -356,8 +355,7 @@ class TAug(Wrapper, PresetRanker):
         calibration learns from.
         """
         raised = np.maximum(scores.data * self.weights_[scores.indices] ** np.float32(tilt), LEAST_SCORE)
-        indptr, labels, best = csr_top_k_serial(scores.indptr, scores.indices, raised, k)
-        return csr_array((best, labels, indptr), shape=scores.shape)
+        return top_k(csr_array((raised, scores.indices, scores.indptr), shape=scores.shape), k)
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         facts = {"tilt_chosen": self.tilt_, "report": self.report_, "why": self.why_}
