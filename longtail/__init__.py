@@ -13,12 +13,12 @@ instant.
 
 from __future__ import annotations
 
-import importlib
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from longtail._version import __version__
+from longtail.lazy import lazy_names
 from longtail.models import CLASSES as _RANKERS
 
 if TYPE_CHECKING:  # for type checkers and editors; tests/test_imports.py compares it with _LAZY
@@ -69,14 +69,4 @@ _LAZY = {
 
 __all__ = ["DEMO", "__version__", *sorted(_LAZY)]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

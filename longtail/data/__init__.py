@@ -5,8 +5,9 @@ Names are loaded on first use, so that importing the package is instant.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from longtail.lazy import lazy_names
 
 if TYPE_CHECKING:
     from longtail.data.dataset import Dataset as Dataset
@@ -23,14 +24,4 @@ _MODULES = {
 
 __all__ = ["Dataset", "TextVectorizer", "read", "write"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_MODULES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -6,8 +6,9 @@ all of them: the name on the command line and in model folders, and where the cl
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from longtail.lazy import lazy_names
 
 if TYPE_CHECKING:  # for type checkers and editors; tests/test_imports.py compares it with MODELS
     from longtail.models.blend import Blend as Blend
@@ -57,14 +58,4 @@ CLASSES = {target.partition(":")[2]: target.partition(":")[0] for target in MODE
 
 __all__ = ["CLASSES", "MODELS", *sorted(CLASSES)]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in CLASSES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(CLASSES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, CLASSES)
