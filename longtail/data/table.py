@@ -105,58 +105,54 @@ class TableReader:
 
     def text_blocks(self, path: Path, size: int, skip: int = 0) -> Iterator[tuple[list[str], list[str] | None]]:
         """Yield texts and identifiers of `size` rows at a time, from row `skip` on; labels are not read."""
-        table, chosen = _Table(path.name, path), list[_Columns]()
-
-        def choose(present: list[str]) -> _Columns:
-            chosen.append(_choose(table, present, self))
-            return chosen[0]
-
-        texts, ids, n = list[str](), list[str](), 0
-        for n, (number, row) in enumerate(_file_rows(table, choose), 1):
-            if n <= skip:
-                continue
-            columns = chosen[0]
-            parts = [
-                _cell_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)
-            ]
-            texts.append("\n".join(part for part in parts if part))
+        texts, ids = list[str](), list[str]()
+        rows = self._rows(_Table(path.name, path), _file_rows, skip)
+        for position, (_, columns, cells, text) in enumerate(rows, skip):
+            texts.append(text)
             if columns.ids is not None:
-                ids.append(str(n - 1) if is_missing(row[-1]) else str(row[-1]))
+                ids.append(str(position) if is_missing(cells[-1]) else str(cells[-1]))
             if len(texts) == size:
                 yield texts, ids or None
                 texts, ids = [], []
         if texts:
             yield texts, ids or None
-        if not n:
-            raise table.error("the table has no rows", remedy="Check that it was written completely")
 
     def _read(self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]]) -> Dataset:
+        texts: list[str] = []
+        ids: list[str | None] = []
+        # Strings wait for their separator until all rows are read; lists are numbered at once.
+        cells: list[str | array[int]] = []
+        lines = array("q")
+        for number, columns, row, text in self._rows(table, rows_of):
+            texts.append(text)
+            cell = row[len(columns.texts)] if columns.labels else None
+            cells.append(cell if isinstance(cell, str) else array("i", self._numbers(_names(table, cell, number))))
+            ids.append(None if columns.ids is None or is_missing(row[-1]) else str(row[-1]))
+            lines.append(number)
+        Y = self._matrix(table, columns.labels, cells, lines)
+        return Dataset(X=None, Y=Y, ids=ids_or_positions(ids), texts=texts, labels_separator=self.labels_separator)
+
+    def _rows(
+        self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]], skip: int = 0
+    ) -> Iterator[TextRow]:
+        """Yield the rows of a table from row `skip` on, with their text; a table without rows is an error."""
         chosen: list[_Columns] = []
 
         def choose(present: list[str]) -> _Columns:
             chosen.append(_choose(table, present, self))
             return chosen[0]
 
-        texts: list[str] = []
-        ids: list[str | None] = []
-        # Strings wait for their separator until all rows are read; lists are numbered at once.
-        cells: list[str | array[int]] = []
-        lines = array("q")
-        for number, row in rows_of(table, choose):
+        n = 0
+        for n, (number, cells) in enumerate(rows_of(table, choose), 1):
+            if n <= skip:
+                continue
             columns = chosen[0]
-            n_texts = len(columns.texts)
             parts = [
-                _cell_text(table, value, column, number) for value, column in zip(row, columns.texts, strict=False)
+                _cell_text(table, value, column, number) for value, column in zip(cells, columns.texts, strict=False)
             ]
-            texts.append("\n".join(part for part in parts if part))
-            cell = row[n_texts] if columns.labels else None
-            cells.append(cell if isinstance(cell, str) else array("i", self._numbers(_names(table, cell, number))))
-            ids.append(None if columns.ids is None or is_missing(row[-1]) else str(row[-1]))
-            lines.append(number)
-        if not texts:
+            yield number, columns, cells, "\n".join(part for part in parts if part)
+        if not n:
             raise table.error("the table has no rows", remedy="Check that it was written completely")
-        Y = self._matrix(table, chosen[0].labels, cells, lines)
-        return Dataset(X=None, Y=Y, ids=ids_or_positions(ids), texts=texts, labels_separator=self.labels_separator)
 
     def _matrix(self, table: _Table, column: str | None, cells: list[str | array[int]], lines: array[int]) -> Any:
         """Return the label matrix of the cells, after those that are strings have been cut."""
@@ -216,6 +212,8 @@ class _Columns:
 
 Choose = Callable[[list[str]], _Columns]
 Row = tuple[int, Sequence[Any]]  # line or row number, and the chosen columns in the order of `_Columns.all`
+
+TextRow = tuple[int, _Columns, Sequence[Any], str]  # line or row number, chosen columns, their cells, the text of these
 
 
 def is_frame(source: object) -> bool:
