@@ -165,6 +165,21 @@ class Optional:
 
 
 @dataclass(frozen=True)
+class Allowed:
+    """What passes a test, described by a text; for a constraint that a single parameter has."""
+
+    test: Callable[[Any], bool]
+    text: str
+
+    def allows(self, value: Any) -> bool:
+        """Return whether the value may be used."""
+        return self.test(value)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
 class Anything:
     """A value that the class checks by itself, such as a wrapped ranker."""
 

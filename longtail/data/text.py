@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
@@ -48,87 +47,43 @@ from longtail.kernels import pool
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
 from longtail.kernels.text import Counted, Folding, TermShape, WeightedRows
-from longtail.params import Boolean, Constraint, Integer, Jobs, Number, Params, optional, plain
+from longtail.params import Allowed, Boolean, Constraint, Integer, Jobs, Number, Params, optional, plain
 from longtail.sparse import frozen
 
 ANALYZERS = ("auto", "word", "char_wb")
 
 
-@dataclass(frozen=True)
-class DocumentFrequency:
-    """A number of documents from 0, or a share of them as a float from 0 to 1."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        return Number(0, 1).allows(value) if isinstance(value, float | np.floating) else Integer(0).allows(value)
-
-    def __str__(self) -> str:
-        return "a number of documents, or a share of them as a float from 0 to 1"
+def _is_frequency(value: Any) -> bool:
+    return Number(0, 1).allows(value) if isinstance(value, float | np.floating) else Integer(0).allows(value)
 
 
-@dataclass(frozen=True)
-class AnalyzerName:
-    """How texts are cut into terms: a word, or a function or its import name."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        return callable(value) or (isinstance(value, str) and (value in ANALYZERS or ":" in value))
-
-    def __str__(self) -> str:
-        return f"one of {', '.join(ANALYZERS)}, or a function or its import name such as package.module:function"
+def _is_analyzer(value: Any) -> bool:
+    return callable(value) or (isinstance(value, str) and (value in ANALYZERS or ":" in value))
 
 
-@dataclass(frozen=True)
-class Language:
-    """The name of a language of the Snowball stemmers."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        return isinstance(value, str) and bool(value)
-
-    def __str__(self) -> str:
-        return "the name of a language, such as english"
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
-@dataclass(frozen=True)
-class StopWords:
-    """The word "english", or a list of words."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        if isinstance(value, str):
-            return value == "english"
-        return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
-
-    def __str__(self) -> str:
-        return "english, or a list of words"
+def _are_stop_words(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "english"
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(word, str) for word in value)
 
 
-@dataclass(frozen=True)
-class EncoderName:
-    """What turns texts into vectors: a function or its import name, or a path."""
-
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        return callable(value) or isinstance(value, os.PathLike) or (isinstance(value, str) and bool(value))
-
-    def __str__(self) -> str:
-        return "a function or its import name, an ONNX file, or a folder of a sentence-transformers model"
+def _is_encoder(value: Any) -> bool:
+    return callable(value) or isinstance(value, os.PathLike) or _is_name(value)
 
 
-@dataclass(frozen=True)
-class WordCounts:
-    """A number of words from 1, a range (fewest, most) of them, or "auto"."""
+def _are_ngrams(value: Any) -> bool:
+    if isinstance(value, str):
+        return value == "auto"
+    numbers = (value, value) if not isinstance(value, tuple | list) else tuple(value)
+    return len(numbers) == 2 and all(map(Integer(1).allows, numbers)) and numbers[0] <= numbers[1]
 
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        if isinstance(value, str):
-            return value == "auto"
-        numbers = (value, value) if not isinstance(value, tuple | list) else tuple(value)
-        return len(numbers) == 2 and all(map(Integer(1).allows, numbers)) and numbers[0] <= numbers[1]
 
-    def __str__(self) -> str:
-        return "a number of words from 1, a range of them such as (1, 2), or auto"
+_FUNCTION = "a function or its import name"
+_FREQUENCY = Allowed(_is_frequency, "a number of documents, or a share of them as a float from 0 to 1")
 
 
 class TextVectorizer(Params):
@@ -199,18 +154,22 @@ class TextVectorizer(Params):
     """
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {
-        "analyzer": AnalyzerName(),
-        "ngrams": optional(WordCounts()),
-        "stop_words": optional(StopWords()),
-        "stemmer": optional(Language()),
+        "analyzer": Allowed(
+            _is_analyzer, f"one of {', '.join(ANALYZERS)}, or {_FUNCTION} such as package.module:function"
+        ),
+        "ngrams": optional(Allowed(_are_ngrams, "a number of words from 1, a range of them such as (1, 2), or auto")),
+        "stop_words": optional(Allowed(_are_stop_words, "english, or a list of words")),
+        "stemmer": optional(Allowed(_is_name, "the name of a language, such as english")),
         "min_length": Integer(1),
-        "min_df": DocumentFrequency(),
-        "max_df": DocumentFrequency(),
+        "min_df": _FREQUENCY,
+        "max_df": _FREQUENCY,
         "max_features": optional(Integer(1)),
         "sublinear_tf": Boolean(),
         "idf": Boolean(),
         "hashing": optional(Integer(1)),
-        "encoder": optional(EncoderName()),
+        "encoder": optional(
+            Allowed(_is_encoder, f"{_FUNCTION}, an ONNX file, or a folder of a sentence-transformers model")
+        ),
         "n_jobs": Jobs(),
     }
 

@@ -8,29 +8,22 @@ for the large ones (from 30,938 labels on); here large begins at 10,000 labels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from longtail.models.epoch_ranker import EPOCH_ADVANCED
-from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Boolean, Constraint, Integer, PathName, optional
+from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Allowed, Boolean, Constraint, Integer, PathName, optional
 
 
-@dataclass(frozen=True)
-class EdgeList:
-    """Edges between labels: a path, or a list of pairs."""
+def _are_edges(value: Any) -> bool:
+    pairs = list | tuple | np.ndarray
+    listed = isinstance(value, pairs) and len(value) > 0 and all(isinstance(edge, pairs) for edge in value)
+    return listed or PathName().allows(value)
 
-    def allows(self, value: Any) -> bool:
-        """Return whether the value may be used."""
-        pairs = list | tuple | np.ndarray
-        return PathName().allows(value) or (
-            isinstance(value, pairs) and len(value) > 0 and all(isinstance(edge, pairs) for edge in value)
-        )
 
-    def __str__(self) -> str:
-        return "a path, or a list of pairs of label numbers"
-
+EDGES = Allowed(_are_edges, "a path, or a list of pairs of label numbers")
+"""Edges between labels."""
 
 _DXML_FAST: dict[str, Any] = {  # None: chosen by the data
     "dim": 100,

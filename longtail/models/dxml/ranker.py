@@ -29,7 +29,7 @@ from longtail.models.dxml.knn_vote import FACTS, Vote, VotingPoints
 from longtail.models.dxml.presets import (
     DXML_ADVANCED,
     DXML_PRESETS,
-    EdgeList,
+    EDGES,
     default_batch_size,
     default_rate,
     paper_widths,
@@ -133,7 +133,7 @@ class DXML(EpochRanker):
     kind: ClassVar[str] = "dxml"
     _presets: ClassVar = DXML_PRESETS
     _advanced: ClassVar = DXML_ADVANCED
-    _constraints: ClassVar = {"hierarchy": optional(EdgeList()), "cache": optional(PathName())}
+    _constraints: ClassVar = {"hierarchy": optional(EDGES), "cache": optional(PathName())}
 
     neighbours_: VotingPoints
     edges_: csr_array
