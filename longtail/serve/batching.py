@@ -19,7 +19,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from longtail.serve.deadlines import Deadlines
 from longtail.serve.library import ServedModel
 from longtail.serve.problems import Problem, unavailable
 
@@ -60,7 +59,6 @@ class Batcher:
 
     def __init__(self, max_seconds: float, max_waiting: int) -> None:
         self.max_seconds, self.max_waiting = max_seconds, max_waiting
-        self._deadlines = Deadlines(max_seconds)
         self._small = ThreadPoolExecutor(_THREADS, thread_name_prefix="longtail-small")
         self._large = ThreadPoolExecutor(1, thread_name_prefix="longtail-large")
         self._queue: deque[_Request] = deque()
@@ -78,7 +76,7 @@ class Batcher:
         k = min(k, model.n_labels)
         self._admit(len(texts))
         try:
-            with self._deadlines.limit():
+            async with asyncio.timeout(self.max_seconds):
                 if len(texts) <= _SMALL:
                     return await self._batched(model, texts, k)
                 rows: AnswerRows = []
@@ -94,7 +92,7 @@ class Batcher:
         """Run other work that predicts, in the thread of large requests."""
         self._admit(1)
         try:
-            with self._deadlines.limit():
+            async with asyncio.timeout(self.max_seconds):
                 return await self._in_thread(work, *args)
         except TimeoutError:
             raise self._too_slow() from None

@@ -6,6 +6,7 @@ The gate is plain ASGI. It reads the whole body first, so that a slow client occ
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import itertools
 import logging
@@ -15,7 +16,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
 
 from longtail.serve import telemetry
-from longtail.serve.deadlines import Deadlines
 from longtail.serve.logs import log, write_soon
 from longtail.serve.problems import PROBLEM_TYPE, Problem
 
@@ -53,7 +53,6 @@ class Gate:
     def __init__(self, app: App, service: Service, shortcuts: dict[str, Shortcut]) -> None:
         self.app, self.service, self.shortcuts = app, service, shortcuts
         self.settings = service.settings
-        self._deadlines = Deadlines(self.settings.max_seconds)
         self._tokens = [token.encode() for token in self.settings.tokens]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,7 +110,7 @@ class Gate:
         if length.isdigit() and int(length) > most:
             raise self._too_large()
         try:
-            with self._deadlines.limit():
+            async with asyncio.timeout(self.settings.max_seconds):
                 message = await receive()
                 if not message.get("more_body") and message["type"] == "http.request":
                     return self._checked(message.get("body", b""))
