@@ -74,7 +74,11 @@ def array_rules(meta: Any, n: str, width: str, *, graph: bool = False) -> Rules:
 
 
 def from_arrays(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Index:
-    """Restore the index that :meth:`Index.to_arrays` took apart; arrays may be memory-mapped."""
+    """Restore the index that :meth:`Index.to_arrays` took apart; arrays may be memory-mapped.
+
+    Kernels use them as addresses. Compare arrays of unknown origin with :func:`array_rules` first, by
+    :func:`longtail.store.invariants.check_arrays`, as every model does when it is loaded.
+    """
     try:
         return _KINDS[meta["kind"]]._restored(meta, arrays)
     except (KeyError, TypeError) as error:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, SettingsError
 from longtail.kernels import search as kernels
 from longtail.params import OneOf
 from longtail.sparse import frozen
@@ -51,18 +51,10 @@ class Index(ABC):
 
     @classmethod
     def _from_stored(cls, meta: dict[str, Any], vectors: Vectors) -> Self:
-        """Return an index of vectors that were checked before they were stored; its other parts are still missing.
-
-        Reading all of the vectors again would defeat memory-mapping.
-        """
-        rows, squares = vectors
-        if rows.ndim != 2 or rows.dtype != np.float32 or squares.shape != rows.shape[:1] or squares.dtype != np.float32:
-            raise ModelError("the vectors of a stored index are damaged. Train or copy the model again.")
-        if meta["metric"] not in METRICS:
-            raise ModelError(f"a stored index has the metric {meta['metric']!r}. Train the model again.")
+        """Return an index of stored vectors; its other parts are still missing."""
         index = cls.__new__(cls)
         index.metric = meta["metric"]
-        index._held = Vectors(frozen(rows), frozen(squares))
+        index._held = Vectors(*map(frozen, vectors))
         return index
 
     @property

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.errors import ModelError, SettingsError
+from longtail.errors import SettingsError
 from longtail.index.base import IdsAndScores, Index, Vectors, checked
 from longtail.index.partition import (
     Partitioned,
@@ -265,30 +265,10 @@ class IVFIndex(Index):
         index._hubs = bool(meta.get("hubs", False))
         index._effort = index._go(meta["n_probe"], meta.get("reach", -math.inf))
         rows = index._held.rows
-        index._parts = parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTITION_ARRAYS))
-        # Kernels do not check addresses, so nothing may point outside.
-        n, width = rows.shape
-        partitions = len(parts.centroids)
-        sound = (
-            _is(parts.centroids, np.float32, (partitions, width))
-            and _is(parts.indptr, np.int64, (partitions + 1,))
-            and _is(parts.order, np.int32, (n,))
-            and _is(parts.codes, np.int8, (n, width))
-            and _is(parts.scales, np.float32, (n,))
-            and parts.indptr[0] == 0
-            and parts.indptr[-1] == n
-            and (np.diff(parts.indptr) >= 0).all()
-            and (np.bincount(np.clip(parts.order, 0, n), minlength=n) == 1).all()
-        )
-        if not sound:
-            raise ModelError("the arrays of a stored index do not fit together. Train or copy the model again.")
+        index._parts = kernels.Partitions(rows, *(frozen(arrays[name]) for name in _PARTITION_ARRAYS))
         return index
 
 
 def _check_positive(name: str, value: int | None) -> None:
     if value is not None and value < 1:
         raise SettingsError(f"{name}={value}: must be at least 1.")
-
-
-def _is(array: np.ndarray, dtype: type, shape: tuple[int, ...]) -> bool:
-    return array.dtype == dtype and array.shape == shape

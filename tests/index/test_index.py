@@ -14,7 +14,8 @@ from hypothesis.extra import numpy as hnp
 
 from longtail import store
 from longtail.errors import DataError, ModelError, SettingsError
-from longtail.index import ExactIndex, HNSWIndex, Index, IVFIndex, from_arrays, make_index
+from longtail.index import ExactIndex, HNSWIndex, Index, IVFIndex, array_rules, from_arrays, make_index
+from longtail.store.invariants import check_arrays
 from tests.index.cases import best, clustered, recall, scores_of
 from tests.test_imports import modules_after
 
@@ -323,11 +324,13 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
     twice[0] = twice[1]
     indptr = arrays["indptr"].copy()
     indptr[1] = -1
-    for wrong in ({"order": order}, {"order": twice}, {"indptr": indptr}, {"codes": arrays["codes"][:, :3]}):
-        with pytest.raises(ModelError, match="do not fit together"):
-            from_arrays(meta, arrays | wrong)
-    with pytest.raises(ModelError, match="damaged"):
-        from_arrays(meta, arrays | {"squares": arrays["squares"][1:]})
+    changes = {"order": order}, {"order": twice}, {"indptr": indptr}, {"codes": arrays["codes"][:, :3]}
+    for wrong in (*changes, {"squares": arrays["squares"][1:]}):
+        (name,) = wrong
+        with pytest.raises(ModelError, match=rf"{name}\.npy"):
+            check_arrays(array_rules(meta, "n", "d"), arrays | wrong, {}, "m")
+    with pytest.raises(ModelError, match="metric"):
+        array_rules(meta | {"metric": "l2"}, "n", "d")
     with pytest.raises(ModelError, match="codes"):
         from_arrays(meta, {name: array for name, array in arrays.items() if name != "codes"})
     with pytest.raises(ModelError, match="kind"):
@@ -345,8 +348,6 @@ def test_a_damaged_graph_is_refused() -> None:
     flat.add(vectors)
     with pytest.raises(ModelError, match="another graph"):
         from_arrays(meta, {"graph": faiss.serialize_index(flat)})
-    with pytest.raises(ModelError, match="the metric 'l2'"):
-        from_arrays(meta | {"metric": "l2"}, arrays)
 
 
 def test_the_same_seed_gives_the_same_partitions() -> None:
