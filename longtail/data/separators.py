@@ -1,7 +1,9 @@
 """Choose the separator between labels that share one cell of a table, and cut cells at it.
 
-A separator is chosen by counting the rows that contain it. One tag with a semicolon in thousands of comma-separated
-rows must not decide: taking whole cells for labels makes nearly every row a label of its own.
+A separator is chosen by counting the rows that contain it: the one in most rows, unless it looks like punctuation
+inside names, as the commas of ``Smith, John; Doe, Jane`` do. A few tags with a semicolon in thousands of
+comma-separated rows must not decide: taking whole cells for labels makes nearly every row a label of its own. The
+semicolon that ends an HTML entity such as ``&amp;`` is part of a name, for counting and for cutting.
 """
 
 from __future__ import annotations
@@ -16,7 +18,10 @@ import numpy as np
 
 SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
-ENOUGH = 0.1  # share of the most frequent separator's rows at which a preferred one is chosen instead
+_ENOUGH = 0.1  # share of the most frequent separator's rows below which another one is part of names in any case
+_MAJORITY = 0.5  # share of them above which another one is chosen, if the most frequent looks like punctuation
+_NEARLY_ALL = 0.95  # share of names that look alike
+_MANY_MORE = 2.0  # times as many labels per row that make another separator worth a warning
 ABOUT_ONE = 1.05  # labels per row up to which the choice is doubtful
 _EXAMPLES_WIDTH = 150  # characters of examples, the first of which is always shown
 FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
@@ -24,6 +29,8 @@ FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
 _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
 _NUMBERS = re.compile(r"\d+( +\d+)*", re.ASCII)
 _MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed
+_ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_HIDDEN = "\ufdd0"  # stands for the semicolon of an HTML entity; no text holds it, as it is not a character
 _BRACKETED = re.compile(r"<([^<>\s]+:[^<>\s]*)>")
 
 logger = logging.getLogger("longtail.data")
@@ -33,9 +40,11 @@ def choose_separator(cells: Sequence[object]) -> str | None:
     """Choose the separator of a column; cells that are not strings are ignored.
 
     Lists written as text, and cells of nothing but URIs or whole numbers separated by spaces, are recognised first.
-    Otherwise the separator is the first of ``|``, ``;`` and ``,``, or of their East Asian forms, that occurs in at
-    least a tenth as many rows as the most frequent of them: ``hat, cap;shoe`` is cut at the semicolon, but a few
-    semicolons among thousands of commas are parts of labels.
+    Otherwise the separator is the one of ``|``, ``;`` and ``,``, or of their East Asian forms, that most rows contain;
+    of equal ones the first. An earlier one in fewer rows is chosen where the most frequent is punctuation inside names:
+
+    - more than half as many rows contain it, and a space follows the most frequent: ``hat, cap; shoe``
+    - each name between two of it has the most frequent exactly once, with a space: ``Smith, John; Doe, Jane``
 
     Returns
     -------
@@ -58,22 +67,79 @@ def choose_separator(cells: Sequence[object]) -> str | None:
         return LISTS
     if all(holds_uris(cell) for cell in strings) or all(_NUMBERS.fullmatch(cell.strip()) for cell in strings):
         return " "
-    rows = {separator: sum(separator in cell for cell in strings) for separator in SEPARATORS}
-    enough = max(1, ENOUGH * max(rows.values()))
-    return next((separator for separator in SEPARATORS if rows[separator] >= enough), None)
+    cells_of = _cells_of(strings)
+    if not cells_of:
+        return None
+    most = max(cells_of, key=lambda separator: len(cells_of[separator]))  # of equal ones the first
+    for separator in SEPARATORS[: SEPARATORS.index(most)]:
+        share = len(cells_of.get(separator, ())) / len(cells_of[most])
+        if share > _MAJORITY and _is_spaced(most, cells_of[most]):
+            return separator
+        if share >= _ENOUGH and _is_once_per_name(most, separator, strings):
+            return separator
+    return most
+
+
+def likelier_separator(cells: Sequence[object], chosen: str | None) -> tuple[str, float] | None:
+    """Return another separator that would give many more labels per row, with their number; None for none."""
+    strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    if not strings or chosen in (LISTS, " "):
+        return None
+    found = _cells_of(strings)
+    means = {one: 1 + sum(cell.count(one) for cell in found[one]) / len(strings) for one in found}
+    best = max(means, key=means.__getitem__, default=None)
+    return None if best is None or means[best] < _MANY_MORE * means.get(chosen or "", 1.0) else (best, means[best])
+
+
+def _cells_of(strings: list[str]) -> dict[str, list[str]]:
+    """Return the cells that contain each separator, for those that occur; those of ``;`` without HTML entities."""
+    found = {separator: [cell for cell in strings if separator in cell] for separator in SEPARATORS}
+    found[";"] = [cell for cell in map(_hide_entities, found[";"]) if ";" in cell]
+    return {separator: holders for separator, holders in found.items() if holders}
+
+
+def _is_spaced(separator: str, cells: list[str]) -> bool:
+    """Return whether a space follows nearly every occurrence, as in a sentence; full-width forms have it built in."""
+    if not separator.isascii():
+        return True
+    n = sum(cell.count(separator) for cell in cells)
+    return sum(cell.count(separator + " ") for cell in cells) >= _NEARLY_ALL * n
+
+
+def _is_once_per_name(inner: str, separator: str, strings: list[str]) -> bool:
+    """Return whether nearly all names between separators contain `inner` once, followed by a space."""
+    names = [name for cell in strings for name in cut_cell(cell, separator)]
+    return sum(name.count(inner) == name.count(inner + " ") == 1 for name in names) >= _NEARLY_ALL * len(names)
+
+
+def _hide_entities(cell: str) -> str:
+    """Replace the semicolons of HTML entities; those of what only looks like one (``AT&T;``) stay."""
+    if "&" not in cell:
+        return cell
+    return _ENTITY.sub(lambda found: found[0][:-1] + _HIDDEN if _is_entity(found[0]) else found[0], cell)
+
+
+def _is_entity(text: str) -> bool:
+    from html.entities import html5  # here and not above: most cells have no ampersand
+
+    return text[1] == "#" or text[1:] in html5
 
 
 def cut_cell(cell: str, separator: str | None) -> list[str]:
     """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed.
 
     A label that contains the separator may stand in double quotes, as in CSV files. All other quotes are plain
-    characters.
+    characters. The semicolon of an HTML entity does not separate.
 
     Examples
     --------
     >>> cut_cell('"boat, barge", river', ",")
     ['boat, barge', 'river']
+    >>> cut_cell("arts &amp; crafts; river", ";")
+    ['arts &amp; crafts', 'river']
     """
+    if separator == ";" and (hidden := _hide_entities(cell)) != cell:
+        return [name.replace(_HIDDEN, ";") for name in cut_cell(hidden, separator)]
     if separator and '"' in cell:
         pieces = _cut_quoted(cell, separator)
     else:
@@ -125,9 +191,17 @@ class LabelCounts:
 
 
 def report_separator(
-    source: str, separator: str | None, counts: LabelCounts, *, given: bool, usual: str | None = None
+    source: str,
+    separator: str | None,
+    counts: LabelCounts,
+    *,
+    given: bool,
+    usual: str | None = None,
+    likelier: tuple[str, float] | None = None,
 ) -> None:
-    """Log the separator, the labels per row and three examples; warn where there is about one label per row.
+    """Log the separator, the labels per row and three examples; warn where another separator is as likely.
+
+    That is where there is about one label per row, or where another separator would give many more.
 
     Parameters
     ----------
@@ -142,6 +216,8 @@ def report_separator(
     usual : str, optional
         The separator that would have been chosen, if the given one cuts no cell. If it is another, that is logged: a
         model brings the separator of its training data along, and a new file may have another.
+    likelier : (str, float), optional
+        Another separator and the labels per row that it would give, as :func:`likelier_separator` returns them.
     """
     if not counts.n_rows:
         return
@@ -154,6 +230,10 @@ def report_separator(
         looks = "lists" if usual == LISTS else f"labels separated by {usual!r}"
         remedy = "Give labels_separator (--labels-separator on the command line)"
         logger.info("%s. The separator cuts no cell, and cells look like %s. %s.", details, looks, remedy)
+    elif likelier is not None and not given:
+        other, n = likelier
+        remedy = f"If labels are separated by {other!r}, give labels_separator (--labels-separator on the command line)"
+        logger.warning("%s. Cut at %r, there would be %.2f labels per row. %s.", details, other, n, remedy)
     elif mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
         remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
         logger.warning("%s. %s.", details, remedy)

@@ -31,6 +31,7 @@ from longtail.data.separators import (
     cut_cell,
     holds_uris,
     is_missing,
+    likelier_separator,
     logger,
     report_separator,
 )
@@ -170,7 +171,9 @@ class TableReader:
             counts.add(names)
             rows.append(self._numbers(names))
         usual = choose_separator(cells) if self._given and not counts.n_cut else None
-        report_separator(f"{table.name}, column {column!r}", self.separator, counts, given=self._given, usual=usual)
+        likelier = None if self._given else likelier_separator(cells, self.separator)
+        source = f"{table.name}, column {column!r}"
+        report_separator(source, self.separator, counts, given=self._given, usual=usual, likelier=likelier)
         return rows.matrix(len(self.numbers))
 
     def _numbers(self, names: Sequence[str]) -> list[int]:

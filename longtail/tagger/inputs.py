@@ -13,6 +13,7 @@ from longtail.data.separators import (
     choose_separator,
     cut_cell,
     is_missing,
+    likelier_separator,
     report_separator,
 )
 from longtail.errors import DataError
@@ -54,7 +55,7 @@ def _cut_cells(rows: list[Any]) -> list[Any]:
     for row, names in zip(rows, cut, strict=True):
         if isinstance(row, str):
             counts.add(names)
-    report_separator("labels", separator, counts, given=False)
+    report_separator("labels", separator, counts, given=False, likelier=likelier_separator(rows, separator))
     return cut
 
 
