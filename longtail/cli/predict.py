@@ -111,7 +111,7 @@ def predict_labels(
         if out_file.suffix == ".txt":
             n = results.write_repository_text(out_file, stream, tagger.n_labels_)
         elif file is None:
-            n = results.write_matrix(out_file, stream, tagger.n_labels_)
+            n = results.write_matrix(out_file, stream, tagger)
         elif out_file.suffix == ".tsv":
             n = file.write(stream, rows.tab_separated, b"point\tlabel\tscore\n")
         else:

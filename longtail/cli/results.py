@@ -142,16 +142,18 @@ class ResultFile:
         os.replace(fresh, self.state)
 
 
-def write_matrix(path: Path, blocks: Iterable[Scored], n_labels: int) -> int:
-    """Write all scores as one .npz matrix; they are held in memory until then."""
-    from scipy.sparse import csr_array, save_npz, vstack
+def write_matrix(path: Path, blocks: Iterable[Scored], tagger: Tagger) -> int:
+    """Write all scores as one .npz matrix with the names of its labels; they are held in memory until then."""
+    from scipy.sparse import csr_array, vstack
 
+    from longtail.data.predictions import write_npz_scores
     from longtail.store import atomic_file
 
     with atomic_file(path) as fresh:
-        parts = [scores for _, scores in blocks] or [csr_array((0, n_labels))]
-        with fresh.open("wb") as stream:
-            save_npz(stream, vstack(parts, format="csr"))
+        parts = [scores for _, scores in blocks] or [csr_array((0, tagger.n_labels_))]
+        names = None if tagger.label_counts_ is None else tagger.label_names_  # a ranker alone has numbers only
+        with fresh.open("w+b") as stream:
+            write_npz_scores(stream, vstack(parts, format="csr"), names, tagger.label_ids_)
     return sum(part.shape[0] for part in parts)
 
 

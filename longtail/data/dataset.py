@@ -54,6 +54,9 @@ class Dataset:
         Number of the last columns of `X` and `Z` that hold one dense vector per text; 0 for none.
     labels_separator : str or None
         The separator at which the label cells of a table were cut. None if labels were lists or came without one.
+    numbered_by_occurrence : bool
+        Whether labels are numbered in the order in which they occur in a table. Another file with the same labels then
+        numbers them otherwise, and only their names can be compared.
     """
 
     X: csr_array | None
@@ -70,6 +73,7 @@ class Dataset:
     name: str = field(default="data")
     labels_separator: str | None = None
     vector_size: int = 0
+    numbered_by_occurrence: bool = False
 
     @property
     def n_points(self) -> int:
@@ -90,7 +94,7 @@ class Dataset:
         extras = [
             f.name
             for f in fields(self)
-            if f.name not in ("X", "Y", "name", "test", "labels_separator", "vector_size")
+            if f.name not in ("X", "Y", "name", "test", "labels_separator", "vector_size", "numbered_by_occurrence")
             and getattr(self, f.name) is not None
         ]
         parts = [
@@ -204,6 +208,7 @@ class Dataset:
                 label_texts=reorder(part.label_texts),
                 ignore=ignore,
                 test=test,
+                numbered_by_occurrence=False,
             )
 
         return renumber(self, None if self.test is None else renumber(self.test, None))

@@ -45,7 +45,7 @@ def read_documents(folder: Path, numbers: dict[str, int], entries: list[LabelEnt
                     entries.append(LabelEntry(cut, name.strip(), name.strip()))
                 labels.append(numbers.setdefault(cut, len(numbers)))
         rows.append(labels)
-    return Dataset(X=None, Y=rows.matrix(len(numbers)), ids=ids, texts=texts)
+    return Dataset(X=None, Y=rows.matrix(len(numbers)), ids=ids, texts=texts, numbered_by_occurrence=True)
 
 
 def _text_files(folder: Path) -> list[Path]:

@@ -1,7 +1,8 @@
 """Predictions in files: scores of labels per point, written by longtail or by anyone else.
 
 =============  =====================================================================================================
-``.npz``       a matrix of points × labels, as `scipy.sparse.save_npz` writes it
+``.npz``       a matrix of points × labels, as `scipy.sparse.save_npz` writes it; :func:`write_npz_scores` adds the
+               names of the labels, by which they are then matched
 ``.txt``       the repository's text: a first line ``N L``, then ``label:score label:score`` per point, counted from 0;
                the first line may be missing
 ``.jsonl``     one object per point: ``labels`` is a list of names, of ``[name, score]``, or of objects with ``label``
@@ -10,30 +11,38 @@
 =============  =====================================================================================================
 
 A list without scores is a ranking, the best first.
+
+Where labels are numbers only, they must be numbered as in the data. A table numbers labels in the order in which they
+occur, which differs from file to file, so such predictions are refused for a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy as np
-from scipy.sparse import csr_array
+import orjson
+from scipy.sparse import csr_array, save_npz
 
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
 from longtail.data.json_lines import objects
-from longtail.errors import DataError
+from longtail.data.label_rows import canonical_labels
+from longtail.errors import BROKEN_ARRAY, DataError
 from longtail.sparse import resized
 
 PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv")
+_LABELS = "labels.npy"  # in an .npz file, beside the arrays of the matrix
 _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def read_predictions(path: Path, data: Dataset) -> csr_array:
-    """Read the scores of the points of `data`, (N, L + labels that the data does not have)."""
+    """Read the scores of the points of `data`, (N, L + predicted labels that the data does not have)."""
     if not path.is_file():
         raise DataError("there is no such file", path=path, remedy="Check the path")
     ending = Path(plain_name(path)).suffix
@@ -44,6 +53,7 @@ def read_predictions(path: Path, data: Dataset) -> csr_array:
         return _npz_scores(path, data)
     rows = _Rows(path, data)
     if ending == ".txt":
+        _check_numbering(path, data)
         _read_text(path, rows)
     elif ending == ".jsonl":
         for number, item in objects(path):
@@ -63,16 +73,28 @@ def write_text_scores(stream: IO[bytes], parts: Iterator[csr_array], n_points: i
             stream.write((" ".join(f"{label}:{score:.6g}" for label, score in pairs) + "\n").encode())
 
 
+def write_npz_scores(
+    stream: IO[bytes], scores: csr_array, names: Sequence[str] | None, ids: Sequence[str] | None = None
+) -> None:
+    """Write scores as `scipy.sparse.save_npz` does and, where there are any, names and identifiers of the labels.
+
+    Those are JSON in an array of bytes, ``labels``: `scipy.sparse.load_npz` reads the matrix as ever.
+    """
+    save_npz(stream, scores)
+    if names is None:
+        return
+    content = orjson.dumps({"names": list(names), "ids": None if ids is None else list(ids)})
+    with ZipFile(stream, "a", ZIP_DEFLATED) as archive, archive.open(_LABELS, "w") as entry:
+        np.lib.format.write_array(entry, np.frombuffer(content, np.uint8))
+
+
 class _Rows:
     """Scores collected point by point; names of labels become columns, unknown ones after those of the data."""
 
     def __init__(self, path: Path, data: Dataset) -> None:
         self.path, self.n_points, self.n_labels = path, data.n_points, data.n_labels
         self.ids = data.ids
-        self.columns = {name: j for j, name in enumerate(data.label_names or ())}
-        self.columns |= {label: j for j, label in enumerate(data.label_ids or ())}
-        if not self.columns:
-            self.columns = {str(j): j for j in range(data.n_labels)}
+        self.columns = _columns_of(data)
         self.unknown: dict[str, int] = {}
         self.rows: list[dict[int, float]] = []
 
@@ -116,11 +138,68 @@ def _npz_scores(path: Path, data: Dataset) -> csr_array:
     from longtail.data.npz import read_npz
 
     scores = read_npz(path)
-    if scores.shape[0] != data.n_points or scores.shape[1] > data.n_labels:
+    labels = _stored_labels(path)
+    if labels is None:
+        _check_numbering(path, data)
+    if scores.shape[0] != data.n_points or (labels is None and scores.shape[1] > data.n_labels):
         what = f"a matrix of {scores.shape[0]:,} × {scores.shape[1]:,}, but the data has {data.n_points:,} points and "
         remedy = "Give scores of the same points and labels, in the same order"
         raise DataError(f"{what}{data.n_labels:,} labels", path=path, remedy=remedy)
-    return resized(scores, n_columns=data.n_labels)
+    if labels is None or not (data.label_names or data.label_ids):
+        return resized(scores, n_columns=max(data.n_labels, scores.shape[1]))
+    return _in_columns_of(path, scores, labels, data)
+
+
+def _stored_labels(path: Path) -> dict[str, Any] | None:
+    """Return the names and identifiers that :func:`write_npz_scores` has written; None where there are none."""
+    with open_bytes(path) as stream, ZipFile(BytesIO(stream.read())) as archive:  # which read_npz has checked
+        if _LABELS not in archive.namelist():
+            return None
+        try:
+            content = np.lib.format.read_array(BytesIO(archive.read(_LABELS)), allow_pickle=False)
+            labels = orjson.loads(content.tobytes())
+            return {key: labels[key] and [str(label) for label in labels[key]] for key in ("names", "ids")}
+        except (*BROKEN_ARRAY, BadZipFile) as error:
+            remedy = "Write the predictions again"
+            raise DataError(f"the names of the labels cannot be read ({error})", path=path, remedy=remedy) from None
+
+
+def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: Dataset) -> csr_array:
+    """Return the scores with each label in the column that it has in the data, matched by identifier or by name."""
+    columns = _columns_of(data)
+    names = labels["names"] or []
+    if labels["ids"] and any(label in columns for label in labels["ids"]):
+        names = labels["ids"]
+    if len(names) != scores.shape[1]:
+        what = f"names of {len(names):,} labels, but a matrix with {scores.shape[1]:,} columns"
+        raise DataError(what, path=path, remedy="Write the predictions again")
+    place = np.full(len(names), -1, np.int64)
+    n_columns = data.n_labels
+    for label in np.unique(scores.indices).tolist():
+        found = columns.get(names[label])
+        place[label] = n_columns if found is None else found
+        n_columns += found is None
+    return canonical_labels(
+        csr_array((scores.data, place[scores.indices].astype(np.int32), scores.indptr), (data.n_points, n_columns))
+    )
+
+
+def _columns_of(data: Dataset) -> dict[str, int]:
+    """Return the column of each label of the data by its name and by its identifier, else by its number."""
+    columns = {name: j for j, name in enumerate(data.label_names or ())}
+    columns |= {label: j for j, label in enumerate(data.label_ids or ())}
+    return columns or {str(j): j for j in range(data.n_labels)}
+
+
+def _check_numbering(path: Path, data: Dataset) -> None:
+    """Refuse labels that are numbers only for data that numbers its labels by their order in a file."""
+    if data.numbered_by_occurrence:
+        raise DataError(
+            f"labels are given by number, but {data.name} numbers its labels in the order in which they occur, "
+            "so that a number may mean another label there",
+            path=path,
+            remedy="Give predictions with names: .jsonl, .tsv, or the .npz that longtail predict writes",
+        )
 
 
 def _read_text(path: Path, rows: _Rows) -> None:

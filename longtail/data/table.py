@@ -131,7 +131,14 @@ class TableReader:
             ids.append(None if columns.ids is None or is_missing(row[-1]) else str(row[-1]))
             lines.append(number)
         Y = self._matrix(table, columns.labels, cells, lines)
-        return Dataset(X=None, Y=Y, ids=ids_or_positions(ids), texts=texts, labels_separator=self.labels_separator)
+        return Dataset(
+            X=None,
+            Y=Y,
+            ids=ids_or_positions(ids),
+            texts=texts,
+            labels_separator=self.labels_separator,
+            numbered_by_occurrence=True,
+        )
 
     def _rows(
         self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]], skip: int = 0

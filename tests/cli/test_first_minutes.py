@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from scipy.sparse import load_npz, save_npz
 
 from longtail.cli import worker
 from longtail.registry import load
@@ -66,7 +67,6 @@ def test_predictions_of_others(run, here):
         "a.jsonl": '{"labels": ["moss", "mail"]}\n{"labels": {"bread": 0.9}}\n',
         "b.jsonl": '{"labels": [["moss", 0.9], ["mail", 0.1]]}\n{"labels": [{"label": "bread", "score": 1}]}\n',
         "c.tsv": "y\tbread\t0.5\nx\tmoss\t0.7\nx\tmail\t0.2\n",
-        "d.txt": "0:0.7\n1:0.5\n",
     }
     for name, content in contents.items():
         Path(name).write_text(content)
@@ -90,8 +90,38 @@ def test_predictions_of_others(run, here):
 )
 def test_predictions_that_cannot_be_read(run, here, name, content, message):
     (here / "d.csv").write_text("id,text,labels\nx,a,moss|bread\ny,b,bread\n")
+    run("convert", "d.csv", "d", "--to", "json")
     Path(name).write_text(content)
-    assert message.lower() in run("evaluate", "--predictions", name, "d.csv", code=2).stderr.lower()
+    data = "d" if name.endswith(".txt") else "d.csv"
+    assert message.lower() in run("evaluate", "--predictions", name, data, code=2).stderr.lower()
+
+
+def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here):
+    """Numbers of labels were compared as they are: P@1 15 instead of 100, without a word."""
+    run("train", table, "--model", "knn(n_neighbors=1)", "--out", "m")
+    head, *rows = Path(table).read_text().splitlines()
+    (here / "reversed.csv").write_text("\n".join([head, *reversed(rows)]) + "\n")
+    (model,) = json.loads(run("evaluate", "m", "reversed.csv", "--json").stdout)
+    for ending in ("npz", "jsonl", "tsv"):
+        run("predict", "m", "--input", "reversed.csv", "--out", f"p.{ending}")
+        (row,) = json.loads(run("evaluate", "--predictions", f"p.{ending}", "reversed.csv", "--json").stdout)
+        assert row["P@1"] == pytest.approx(model["P@1"])
+    run("predict", "m", "--input", "reversed.csv", "--out", "p.txt")
+    refused = run("evaluate", "--predictions", "p.txt", "reversed.csv", code=2).stderr
+    assert "p.txt: labels are given by number, but reversed numbers its labels in the order" in refused
+    scores = load_npz("p.npz")  # as anyone would write it
+    save_npz("numbers.npz", scores)
+    assert (
+        "Give predictions with names" in run("evaluate", "--predictions", "numbers.npz", "reversed.csv", code=2).stderr
+    )
+
+
+def test_matrices_name_labels_that_the_data_does_not_have(run, table, here):
+    run("train", table, "--model", "popular", "--out", "m")
+    (here / "few.csv").write_text("text,labels\na red apple,apple|kiwi\na pear,pear\n")
+    run("predict", "m", "--input", "few.csv", "--out", "p.npz")
+    result = run("evaluate", "--predictions", "p.npz", "few.csv", "--json")
+    assert "predicted labels are not in few" in result.stderr
 
 
 def test_evaluate_needs_a_model_or_predictions(run, table):
