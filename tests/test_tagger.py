@@ -57,6 +57,14 @@ def test_a_matrix_of_labels_with_names() -> None:
     Y = csr_array(np.array([[1, 0], [0, 2.5], [0, 1]]))
     tagger = Tagger("popular").fit(TEXTS[:3], Y, label_names=["a", "b"])
     assert [name for name, _ in tagger.suggest(TEXTS[0])] == ["b", "a"]
+    for kind in (bool, np.int8, float):  # whose numbers were taken for the labels "0" and "1"
+        dense = Tagger("popular").fit(TEXTS[:3], (Y.toarray() > 0).astype(kind), label_names=["a", "b"])
+        assert dense.label_counts_.tolist() == [1, 2]
+        assert dense.evaluate(TEXTS[:3], Y.toarray() > 0, ks=(2,))["R@2"] == 100
+        with pytest.raises(DataError, match="Give the name of each column in label_names"):
+            Tagger("popular").fit(TEXTS[:3], (Y.toarray() > 0).astype(kind))
+    numbers = Tagger("popular").fit(TEXTS[:2], np.array([[1, 2], [2, 3]]))  # not zeros and ones: lists of labels
+    assert list(numbers.label_names_) == ["1", "2", "3"]
     with pytest.raises(DataError, match="label_names"):
         Tagger("popular").fit(TEXTS[:3], Y)
 

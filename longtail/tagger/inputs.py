@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scipy.sparse import issparse
+import numpy as np
+from scipy.sparse import csr_array, issparse
 
 from longtail.data.separators import (
     LISTS,
@@ -29,8 +30,14 @@ def text_list(texts: Any) -> list[str]:
 def label_lists(labels: Any) -> Any:
     """Return lists of labels without None and NaN, which data frames have for a text without labels, and blank names.
 
-    A Series whose cells are text is cut as a column of a table is, and the separator is logged.
+    A Series whose cells are text is cut as a column of a table is, and the separator is logged. A dense matrix of zeros
+    and ones is a label matrix, as a sparse one is.
     """
+    if hasattr(labels, "columns") and not issparse(labels):
+        remedy = "Give one of its columns, or a matrix of zeros and ones with label_names: labels.to_numpy()"
+        raise DataError("labels is a DataFrame", remedy=remedy)
+    if _is_indicator(labels):
+        return csr_array(labels, dtype=np.float32)
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         return labels  # a matrix, or something that is refused later
     rows = [[] if is_missing(row) else row for row in labels]
@@ -43,6 +50,13 @@ def label_lists(labels: Any) -> Any:
         return [name for name in row if not (is_missing(name) or (isinstance(name, str) and not name.strip()))]
 
     return [known(row) for row in rows]
+
+
+def _is_indicator(labels: Any) -> bool:
+    """Return whether labels are a dense matrix with a row per text, a column per label, and 1 where a text has it."""
+    if getattr(labels, "ndim", 0) != 2 or not isinstance(labels, np.ndarray) or labels.dtype.kind not in "buif":
+        return False
+    return bool(((labels == 0) | (labels == 1)).all())
 
 
 def _cut_cells(rows: list[Any]) -> list[Any]:

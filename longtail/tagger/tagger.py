@@ -177,8 +177,9 @@ class Tagger(EditableTagger):
         ----------
         texts : list or Series of str
             One text per point.
-        labels : list or Series of lists of str, or sparse matrix (N, L)
-            The names of each text's labels, or a matrix together with `label_names`. None and NaN mean no label. A
+        labels : list or Series of lists of str, or matrix (N, L)
+            The names of each text's labels, or a matrix together with `label_names`: a sparse one, or a NumPy array of
+            zeros and ones. None and NaN mean no label. A
             Series of text such as "fruit;red" is cut at the separator that most cells have, which is logged.
         label_names : list of str, optional
             All labels, in the order wanted; required with a matrix. Without it, labels are numbered in the order in
