@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -77,12 +78,19 @@ class DecisionResults:
         """Whether any of them is."""
         return self.threshold is not None or self.per_label is not None
 
-    def of(self, tagger: Tagger) -> Thresholds:
-        """Return thresholds and limit: with a threshold among the top 50, without one the top 5."""
-        from longtail.metrics.thresholds import MOST_DECIDED
+    def of(self, tagger: Tagger | None) -> Thresholds:
+        """Return thresholds and limit: with a threshold among the top 50, without one the top 5.
+
+        Predictions of a file have no tagger, and so no threshold that was chosen for them.
+        """
+        from longtail.metrics.thresholds import MOST_DECIDED, Thresholds
 
         threshold = read_threshold(self.threshold)
-        return tagger.thresholds(threshold, MOST_DECIDED if isinstance(threshold, float) else None)
+        if tagger is not None:
+            return tagger.thresholds(threshold, MOST_DECIDED if isinstance(threshold, float) else None)
+        if isinstance(threshold, str):
+            raise SettingsError("--threshold auto is a threshold of a model. Give a number with --predictions.")
+        return Thresholds((0.0,), limit=5) if threshold is None else Thresholds((threshold,))
 
 
 def read_threshold(text: str | None) -> float | str | None:
@@ -99,36 +107,63 @@ def read_threshold(text: str | None) -> float | str | None:
 
 
 def count_of(
-    tagger: Tagger, X: Any, Y: csr_array, ignore: np.ndarray | None, wanted: DecisionResults
-) -> tuple[Thresholds, DecisionCounts]:
-    """Decide on labels of these points and compare them with the truth."""
+    thresholds: Thresholds, scores: csr_array, Y: csr_array, ignore: np.ndarray | None, trained: np.ndarray | None
+) -> DecisionCounts:
+    """Decide on labels by their scores, and compare them with the truth.
+
+    Parameters
+    ----------
+    thresholds : Thresholds
+        Lowest score of a label, and the number of labels per point, at most.
+    scores, Y : csr_array, (N, L)
+        Scores and correct labels.
+    ignore : int array, (P, 2), optional
+        Pairs of row and label that do not count.
+    trained : int array, (L,), optional
+        Training points per label.
+    """
+    from scipy.sparse import csr_array
+
+    from longtail.kernels.topk import csr_top_k_serial
     from longtail.metrics.decisions import count_decisions
-    from longtail.sparse import resized
 
-    thresholds = wanted.of(tagger)
-    scores = thresholds.decide(tagger.ranker_.predict(X, thresholds.limit), tagger.label_counts_)
-    return thresholds, count_decisions(Y, resized(scores, n_columns=Y.shape[1]), ignore=ignore)
+    indptr, labels, values = csr_top_k_serial(
+        scores.indptr.astype("int64"), scores.indices, scores.data.astype("float64"), thresholds.limit
+    )
+    best = csr_array((values.astype(scores.dtype), labels, indptr), shape=scores.shape)
+    return count_decisions(Y, thresholds.decide(best, trained), ignore=ignore)
 
 
-def write_per_label(path: Path, tagger: Tagger, counts: DecisionCounts, names: list[str]) -> int:
-    """Write one line per label that occurs in the truth or among the decisions; return their number."""
+def write_per_label(
+    path: Path, counts: DecisionCounts, names: Sequence[str], ids: Sequence[str] | None, trained: np.ndarray | None
+) -> int:
+    """Write one line per label that occurs in the truth or among the decisions; return their number.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    counts : DecisionCounts
+        Decided, true and correct pairs.
+    names, ids : sequence of str, (L,)
+        Name of each label, and identifier where labels have one.
+    trained : int array, (L,), optional
+        Training points per label.
+    """
     import numpy as np
 
     from longtail.store import atomic_file
 
     metrics = counts.per_label()
-    n_known = len(tagger.label_names_)
     labels = np.flatnonzero((counts.label_true > 0) | (counts.label_decided > 0)).tolist()
     with atomic_file(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
-        ids = tagger.label_ids_
         own = [] if ids is None else ["id"]
         table.writerow([*own, "label", "training_points", "test_points", "suggested", "correct", *metrics])
         for label in labels:
-            known = label < n_known
-            name = tagger.label_names_[label] if known else names[label]
-            first = [] if ids is None else [ids[label] if known else names[label]]
-            trained = "" if tagger.label_counts_ is None else int(tagger.label_counts_[label]) if known else 0
+            first = [] if ids is None else [ids[label]]
+            points = "" if trained is None else int(trained[label])
             numbers = [counts.label_true[label], counts.label_decided[label], counts.label_correct[label]]
-            table.writerow([*first, name, trained, *numbers, *(f"{metrics[key][label]:.2f}" for key in metrics)])
+            row = [*first, names[label], points, *numbers, *(f"{metrics[key][label]:.2f}" for key in metrics)]
+            table.writerow(row)
     return len(labels)

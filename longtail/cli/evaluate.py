@@ -18,8 +18,10 @@ from longtail.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     import numpy as np
+    from scipy.sparse import csr_array
 
     from longtail.data import Dataset
+    from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
 
@@ -61,7 +63,10 @@ def evaluate_model(
             raise SettingsError(
                 "Give either a model or --predictions FILE, not both: evaluate --predictions FILE DATA."
             )
-        evaluate_predictions(predictions, options.read(model_or_data, None), propensities, json=json)
+        if decisions.per_label is not None:
+            check_output_file(decisions.per_label, "--per-label", model_or_data, predictions, options.labels_file)
+        read = options.read(model_or_data, None)
+        evaluate_predictions(predictions, read, propensities, decisions, json=json)
         return
     if data is None:
         raise SettingsError("Give a model and the data: evaluate DIR DATA; or evaluate --predictions FILE DATA.")
@@ -72,7 +77,8 @@ def evaluate_model(
     read, part, which = labelled_part(tagger, options, data, folder)
     print_remark(f"evaluating on {which}: {number_of(part.n_points, 'point')}")
 
-    from longtail.cli import measure, tables
+    from longtail.cli import measure
+    from longtail.sparse import resized
 
     weights = _weights(tagger, read, part, propensities)
     test = measure.EvaluationSet(part.X, part.Y, weights, part.ignore, _counts(tagger, part))
@@ -88,21 +94,45 @@ def evaluate_model(
         model_mb=measure.folder_mb(folder if saved_alone else folder / "ranker"),
     )
     if decisions.wanted:
-        result |= _decided(tagger, part, decisions)
+        thresholds, ids = decisions.of(tagger), tagger.label_ids_
+        scores = resized(tagger.ranker_.predict(part.X, thresholds.limit), n_columns=part.n_labels)
+        names = [*tagger.label_names_, *_names(part)[tagger.n_labels_ :]]
+        own = None if ids is None else [*ids, *_names(part)[tagger.n_labels_ :]]
+        result |= _decided(decisions, thresholds, part, scores, names, own, test.counts)
+    _show(result, f"{result['model']} on {which}", json=json)
+
+
+def _show(result: dict[str, Any], title: str, *, json: bool) -> None:
+    from longtail.cli import tables
+
     if json:
         print_json([result])
-    else:
-        out.print(tables.metrics_table(result, f"{result['model']} on {which}"))
-        if "threshold" in result:
-            out.print(tables.decisions_table(result))
+        return
+    out.print(tables.metrics_table(result, title))
+    if "threshold" in result:
+        out.print(tables.decisions_table(result))
 
 
-def _decided(tagger: Tagger, part: Dataset, wanted: DecisionResults) -> dict[str, Any]:
-    """Compute the metrics of decisions, and write results per label."""
-    thresholds, counts = count_of(tagger, part.X, part.Y, part.ignore, wanted)
+def _names(data: Dataset) -> list[str]:
+    return list(data.label_names or data.label_ids or map(str, range(data.n_labels)))
+
+
+def _decided(
+    wanted: DecisionResults,
+    thresholds: Thresholds,
+    part: Dataset,
+    scores: csr_array,
+    names: list[str],
+    ids: list[str] | None,
+    trained: np.ndarray | None,
+) -> dict[str, Any]:
+    """Compute the metrics of decisions, and write results per label; labels are in the order of the scores."""
+    from longtail.sparse import resized
+
+    Y = resized(part.Y, n_columns=scores.shape[1])
+    counts = count_of(thresholds, scores, Y, part.ignore, trained)
     if wanted.per_label is not None:
-        names = part.label_names or part.label_ids or [str(label) for label in range(part.n_labels)]
-        n_labels = write_per_label(wanted.per_label, tagger, counts, list(names))
+        n_labels = write_per_label(wanted.per_label, counts, names, ids, trained)
         what = f"the top {thresholds.limit} labels" if wanted.threshold is None else f"threshold {thresholds}"
         print_remark(written(wanted.per_label, f"{number_of(n_labels, 'label')}, by {what}"))
     if wanted.threshold is None:
@@ -152,23 +182,26 @@ def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
     return replace(part, Y=tagger.current_labels(part.Y))
 
 
-def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOptions, *, json: bool) -> None:
+def evaluate_predictions(
+    path: Path, read: Dataset, propensities: PropensityOptions, decisions: DecisionResults, *, json: bool
+) -> None:
     """Print all metrics of predictions that are in a file."""
-    from longtail.cli import measure, tables
+    from longtail.cli import measure
     from longtail.data.predictions import read_predictions
     from longtail.metrics import calibration_error, full_report, inverse_propensity, to_unit
-    from longtail.sparse import resized
+    from longtail.sparse import label_counts, resized
 
     part, which = (read, "all") if read.test is None else (read.test, "the test part")
-    scores = read_predictions(path, part)
-    n_unknown = scores.shape[1] - part.n_labels
-    if n_unknown:
-        print_remark(f"{n_unknown:,} predicted labels are not in {read.name}; they count as wrong")
+    thresholds = decisions.of(None)
+    scores, unknown = read_predictions(path, part)
+    if unknown:
+        print_remark(f"{len(unknown):,} predicted labels are not in {read.name}; they count as wrong")
     if read.test is None:
         print_remark("propensities are computed from this data, since it has no training part")
     Y, train_Y = (resized(matrix, n_columns=scores.shape[1]) for matrix in (part.Y, read.Y))
     weights = inverse_propensity(train_Y, *propensities.a_and_b())
     error: float | None = None
+    given = scores
     if scores.nnz and (scores.data.min() < 0 or scores.data.max() > 1):
         print_remark("scores are not between 0 and 1; for B@k, each is mapped by the logistic function")
         scores = to_unit(scores)
@@ -178,11 +211,14 @@ def evaluate_predictions(path: Path, read: Dataset, propensities: PropensityOpti
     report |= {"ECE@1": error, "ECE-rare@1": None, "predict_ms_per_point": None}
     costs = dict.fromkeys(("train_seconds", "peak_memory_mb", "model_mb"))
     result = measure.result_row(path.name, report, **costs)
-    if json:
-        print_json([result])
-    else:
-        points = number_of(part.n_points, "point")
-        out.print(tables.metrics_table(result, f"{path.name} on {which} of {read.name}: {points}"))
+    if decisions.wanted:
+        names = [*_names(part), *unknown]
+        ids = part.label_ids if part.label_ids != part.label_names else None
+        own = None if ids is None else [*ids, *unknown]
+        trained = None if read.test is None else label_counts(train_Y)
+        result |= _decided(decisions, thresholds, part, given, names, own, trained)
+    points = number_of(part.n_points, "point")
+    _show(result, f"{path.name} on {which} of {read.name}: {points}", json=json)
 
 
 def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: PropensityOptions) -> np.ndarray:

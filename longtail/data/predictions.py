@@ -41,8 +41,16 @@ _LABELS = "labels.npy"  # in an .npz file, beside the arrays of the matrix
 _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
-def read_predictions(path: Path, data: Dataset) -> csr_array:
-    """Read the scores of the points of `data`, (N, L + predicted labels that the data does not have)."""
+def read_predictions(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
+    """Read the scores of the points of `data`.
+
+    Returns
+    -------
+    csr_array, (N, L + M)
+        Scores of the labels of the data, and behind them of predicted labels that it does not have.
+    list of str
+        The names of these M labels.
+    """
     if not path.is_file():
         raise DataError("there is no such file", path=path, remedy="Check the path")
     ending = Path(plain_name(path)).suffix
@@ -60,7 +68,7 @@ def read_predictions(path: Path, data: Dataset) -> csr_array:
             rows.append(_json_pairs(path, number, item), number, named=True)
     else:
         return _tsv_scores(path, rows)
-    return rows.matrix()
+    return rows.matrix(), list(rows.unknown)
 
 
 def write_text_scores(stream: IO[bytes], parts: Iterator[csr_array], n_points: int, n_labels: int) -> None:
@@ -134,19 +142,20 @@ class _Rows:
         return csr_array((scores, columns, ends), shape=(self.n_points, self.n_labels + len(self.unknown)))
 
 
-def _npz_scores(path: Path, data: Dataset) -> csr_array:
+def _npz_scores(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
     from longtail.data.npz import read_npz
 
     scores = read_npz(path)
     labels = _stored_labels(path)
-    if labels is None:
+    numbered = labels is None or not (data.label_names or data.label_ids)
+    if numbered:
         _check_numbering(path, data)
-    if scores.shape[0] != data.n_points or (labels is None and scores.shape[1] > data.n_labels):
+    if scores.shape[0] != data.n_points or (numbered and scores.shape[1] > data.n_labels):
         what = f"a matrix of {scores.shape[0]:,} × {scores.shape[1]:,}, but the data has {data.n_points:,} points and "
         remedy = "Give scores of the same points and labels, in the same order"
         raise DataError(f"{what}{data.n_labels:,} labels", path=path, remedy=remedy)
-    if labels is None or not (data.label_names or data.label_ids):
-        return resized(scores, n_columns=max(data.n_labels, scores.shape[1]))
+    if labels is None or numbered:
+        return resized(scores, n_columns=data.n_labels), []
     return _in_columns_of(path, scores, labels, data)
 
 
@@ -164,7 +173,7 @@ def _stored_labels(path: Path) -> dict[str, Any] | None:
             raise DataError(f"the names of the labels cannot be read ({error})", path=path, remedy=remedy) from None
 
 
-def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: Dataset) -> csr_array:
+def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: Dataset) -> tuple[csr_array, list[str]]:
     """Return the scores with each label in the column that it has in the data, matched by identifier or by name."""
     columns = _columns_of(data)
     names = labels["names"] or []
@@ -174,14 +183,14 @@ def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: 
         what = f"names of {len(names):,} labels, but a matrix with {scores.shape[1]:,} columns"
         raise DataError(what, path=path, remedy="Write the predictions again")
     place = np.full(len(names), -1, np.int64)
-    n_columns = data.n_labels
+    unknown: list[str] = []
     for label in np.unique(scores.indices).tolist():
         found = columns.get(names[label])
-        place[label] = n_columns if found is None else found
-        n_columns += found is None
-    return canonical_labels(
-        csr_array((scores.data, place[scores.indices].astype(np.int32), scores.indptr), (data.n_points, n_columns))
-    )
+        place[label] = data.n_labels + len(unknown) if found is None else found
+        unknown += [names[label]] if found is None else []
+    shape = (data.n_points, data.n_labels + len(unknown))
+    moved = csr_array((scores.data, place[scores.indices].astype(np.int32), scores.indptr), shape)
+    return canonical_labels(moved), unknown
 
 
 def _columns_of(data: Dataset) -> dict[str, int]:
@@ -250,7 +259,7 @@ def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple
         yield str(label), float(score)
 
 
-def _tsv_scores(path: Path, rows: _Rows) -> csr_array:
+def _tsv_scores(path: Path, rows: _Rows) -> tuple[csr_array, list[str]]:
     """Read lines of point, label and score, in any order."""
     places = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
     rows.rows = [{} for _ in range(rows.n_points)]
@@ -266,4 +275,4 @@ def _tsv_scores(path: Path, rows: _Rows) -> csr_array:
             remedy = "Name points by their identifier, or by their number counted from 0"
             raise rows.error(f"the data has no point {point!r}", number, remedy)
         rows.add(rows.rows[places[point]], label.removeprefix("<").removesuffix(">"), score, number, named=True)
-    return rows.matrix()
+    return rows.matrix(), list(rows.unknown)

@@ -116,6 +116,30 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     )
 
 
+@pytest.mark.parametrize("ending", ["npz", "jsonl"])
+def test_decisions_of_predictions_in_a_file(run, raw, here, ending):
+    """--threshold and --per-label did nothing."""
+    run("train", raw, "--model", "knn(n_neighbors=3)", "--out", "m")
+    run("predict", "m", "--input", raw, "--out", f"p.{ending}", "-k", 50)
+    options = ("--threshold", 0.3, "--json", "--per-label")
+    (model,) = json.loads(run("evaluate", "m", raw, *options, "m.csv").stdout)
+    (row,) = json.loads(run("evaluate", "--predictions", f"p.{ending}", raw, *options, "p.csv").stdout)
+    assert row["threshold"] == model["threshold"]
+    assert row["micro-F1"] == pytest.approx(model["micro-F1"])
+    assert (here / "p.csv").read_text() == (here / "m.csv").read_text()
+    shown = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", 0.3).stdout
+    assert "threshold 0.3" in shown
+    refused = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", "auto", code=2).stderr
+    assert "Give a number with --predictions" in " ".join(refused.split())
+
+
+def test_results_per_label_name_labels_that_the_data_does_not_have(run, here):
+    (here / "d.csv").write_text("text,labels\na,moss\nb,bread\n")
+    (here / "p.jsonl").write_text('{"labels": ["moss", "mail"]}\n{"labels": ["bread"]}\n')
+    run("evaluate", "--predictions", "p.jsonl", "d.csv", "--per-label", "p.csv")
+    assert [line.split(",")[0] for line in (here / "p.csv").read_text().split()] == ["label", "moss", "bread", "mail"]
+
+
 def test_matrices_name_labels_that_the_data_does_not_have(run, table, here):
     run("train", table, "--model", "popular", "--out", "m")
     (here / "few.csv").write_text("text,labels\na red apple,apple|kiwi\na pear,pear\n")

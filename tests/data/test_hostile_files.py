@@ -169,7 +169,7 @@ def test_scores_that_are_no_numbers_are_refused(tmp_path: Path, content: str, pr
     with pytest.raises(DataError, match=problem):
         read_predictions(tmp_path / "scores.tsv", data)
     (tmp_path / "scores.tsv").write_text("point\tlabel\tscore\r\n0\tl1\t0.5\r\n", newline="")
-    assert read_predictions(tmp_path / "scores.tsv", data)[0, 1] == 0.5
+    assert read_predictions(tmp_path / "scores.tsv", data)[0][0, 1] == 0.5
 
 
 _FORKED = """

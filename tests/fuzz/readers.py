@@ -106,7 +106,7 @@ def _write_score_matrix(folder: Path) -> None:
 def _scores(path: Path) -> Any:
     data = _data()
     data.label_names = data.label_ids = [f"l{i}" for i in range(data.Y.shape[1])]
-    return longtail.evaluate(data.Y, read_predictions(path, data)[:, : data.Y.shape[1]])
+    return longtail.evaluate(data.Y, read_predictions(path, data)[0][:, : data.Y.shape[1]])
 
 
 def _write_feedback(folder: Path) -> None:
