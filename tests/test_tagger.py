@@ -229,6 +229,8 @@ def test_a_threshold_leaves_out_what_is_below_it() -> None:
     every = tagger.suggest("an apple", k=3)
     assert tagger.suggest("an apple", k=3, threshold=every[1][1]) == every[:2]
     assert tagger.suggest(["an apple"], threshold=1) == [[]]
+    assert [tagger.thresholds(0.2, k).limit for k in (None, 3)] == [50, 3]  # all labels that reach it, not five of them
+    assert tagger.thresholds(None).limit == 5
     for wrong in (-0.1, 1.5, "0.5", float("nan")):
         with pytest.raises(SettingsError, match="threshold is"):
             tagger.suggest("an apple", threshold=wrong)  # type: ignore[arg-type]

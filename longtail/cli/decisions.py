@@ -37,7 +37,11 @@ class DecisionOptions:
     k: Annotated[
         int | None,
         typer.Option(
-            "-k", min=1, metavar="INT", help="Number of labels per text, at most; 5 by default.", show_default=False
+            "-k",
+            min=1,
+            metavar="INT",
+            help="Number of labels per text, at most; 5 by default, 50 with --threshold NUMBER.",
+            show_default=False,
         ),
     ] = None
     threshold: ThresholdOption = None
@@ -83,11 +87,11 @@ class DecisionResults:
 
         Predictions of a file have no tagger, and so no threshold that was chosen for them.
         """
-        from longtail.metrics.thresholds import MOST_DECIDED, Thresholds
+        from longtail.metrics.thresholds import Thresholds
 
         threshold = read_threshold(self.threshold)
         if tagger is not None:
-            return tagger.thresholds(threshold, MOST_DECIDED if isinstance(threshold, float) else None)
+            return tagger.thresholds(threshold)
         if isinstance(threshold, str):
             raise SettingsError("--threshold auto is a threshold of a model. Give a number with --predictions.")
         return Thresholds((0.0,), limit=5) if threshold is None else Thresholds((threshold,))

@@ -308,8 +308,8 @@ class Tagger(EditableTagger):
         texts : str, or list or Series of str
             One text gives one list, several give a list of lists. A tagger that was fitted to features takes a matrix.
         k : int, optional
-            Number of labels per text, at most; 5 by default, and with ``threshold="auto"`` the limit chosen with it.
-            A text without a word of the vocabulary has none; a warning is logged.
+            Number of labels per text, at most; 5 by default, with a threshold 50, and with ``threshold="auto"`` the
+            limit chosen with it. A text without a word of the vocabulary has none; a warning is logged.
         threshold : float or "auto", optional
             Leave out labels with a lower score. A text may then have no label. "auto" is the threshold of
             :meth:`optimize` or, without it, the one that a ``blend`` or ``calibrated(…)`` chose while it was fitted.
@@ -373,8 +373,7 @@ class Tagger(EditableTagger):
         csr_array of int8, (texts, labels)
             A label indicator matrix, as :mod:`sklearn.metrics` takes it; columns are in the order of ``label_names_``.
         """
-        automatic = isinstance(threshold, str) and threshold == "auto"
-        chosen = self._fitted().thresholds(threshold, MOST_DECIDED if k is None and not automatic else k)
+        chosen = self._fitted().thresholds(threshold, k)
         decided = chosen.decide(self.predict(texts, chosen.limit), self.label_counts_)
         labels = csr_array((np.ones(decided.nnz, np.int8), decided.indices, decided.indptr), shape=decided.shape)
         labels.sort_indices()
@@ -391,7 +390,7 @@ class Tagger(EditableTagger):
         if threshold is None:
             return Thresholds((0.0,), limit=5 if k is None else k)
         if not isinstance(threshold, str) or threshold != "auto":
-            return Thresholds((check_threshold(threshold),), limit=5 if k is None else k)
+            return Thresholds((check_threshold(threshold),), limit=MOST_DECIDED if k is None else k)
         if "thresholds" in self.notes_:
             chosen = Thresholds.from_json(self.notes_["thresholds"])
         else:

@@ -27,6 +27,9 @@ def test_predict_leaves_out_labels_below_the_threshold(run: Run, model: str) -> 
     assert len(labels()) == 5
     middle = every[1]["score"]
     assert labels("-k", 9, "--threshold", middle) == every[:2]
+    assert labels("--threshold", middle) == every[:2]
+    assert labels("--threshold", 0.0001) == every  # not five of them
+    assert len(labels("--threshold", 0.0001, "-k", 3)) == 3
     assert labels("--threshold", 1) == []
     assert "no label" in run("predict", model, "--text", "a green pear", "--threshold", 1).stdout
     chosen = longtail.load(model).thresholds("auto").values[0]
