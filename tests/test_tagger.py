@@ -332,6 +332,10 @@ def test_the_automatic_threshold_is_chosen_kept_and_used(tmp_path: Path) -> None
         chosen = tagger.optimize(TEXTS, LABELS, goal, by_frequency=goal == "macro")
         assert chosen.goal == goal
         assert 0 < chosen.f1 <= 100
+    for texts, labels in (([], []), (["an apple"], [[]])):
+        with pytest.raises(DataError, match="no point has a label"):
+            tagger.optimize(texts, labels)
+    assert tagger.thresholds() == chosen
     tagger.save(tmp_path / "m")
     loaded = Tagger.load(tmp_path / "m")
     assert loaded.thresholds() == chosen

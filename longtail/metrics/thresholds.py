@@ -25,6 +25,7 @@ GRID = (0.001, 0.002, 0.005, *(hundredth / 100 for hundredth in range(1, 100)))
 MOST_DECIDED = 50  # labels per point among which a decision is made
 _FREQUENCY_BINS = 5
 _PASSES = 2
+_LABELLED = "Give held-out points whose correct labels are known"
 _NOTABLE = 0.3  # points of F1 by which a threshold found on few points must be better than a calculated one
 
 
@@ -126,12 +127,19 @@ def choose_thresholds(
     """
     check_goal(goal)
     pairs = ScoredPairs.of(Y_true, scores, ignore)
+    if not pairs.point_true.any():
+        raise DataError("no point has a label, so that every threshold has the same F1", remedy=_LABELLED)
+    best = _best_threshold(pairs, goal, limit)
+    return best if counts is None else _by_frequency(pairs, np.asarray(counts), best)
+
+
+def _best_threshold(pairs: ScoredPairs, goal: str, limit: int) -> Thresholds:
+    """Return the threshold of the grid with the best F1, for all labels."""
     grid = np.array(GRID)
     cut = pairs.rank < limit
     f1 = [pairs.f1(cut & (pairs.scores >= value), goal) for value in grid]
     best = _middle_of_best(np.array(f1))
-    thresholds = Thresholds((float(grid[best]),), (0,), goal, limit, f1[best])
-    return thresholds if counts is None else _by_frequency(pairs, np.asarray(counts), thresholds)
+    return Thresholds((float(grid[best]),), (0,), goal, limit, f1[best])
 
 
 def threshold_of_probabilities(Y_true: SparseMatrix, scores: SparseMatrix) -> float:
@@ -143,8 +151,9 @@ def threshold_of_probabilities(Y_true: SparseMatrix, scores: SparseMatrix) -> fl
     than the best threshold, as for scores that are calibrated at rank 1 only, the latter is returned. Parameters as for
     :func:`choose_thresholds`.
     """
-    best = choose_thresholds(Y_true, scores)
-    pairs, half = ScoredPairs.of(Y_true, scores), best.f1 / 200
+    pairs = ScoredPairs.of(Y_true, scores)
+    best = _best_threshold(pairs, "micro", MOST_DECIDED)
+    half = best.f1 / 200
     return half if pairs.f1(pairs.scores >= half, "micro") >= best.f1 - _NOTABLE else best.values[0]
 
 
