@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +14,10 @@ from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataPath, JsonFlag, ModelFolder, VectorDataOptions
 from longtail.cli.progress_bar import doing
 from longtail.errors import ModelError
+
+if TYPE_CHECKING:
+    from longtail.metrics.thresholds import Thresholds
+    from longtail.tagger import Tagger
 
 _MOST_PER_POINT = (1, 2, 3, 5, 10, 20, 50)
 _THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -81,8 +86,7 @@ def optimize_threshold(
     rows = [{"limit": limit, "f1": found.tolist()} for limit, found in zip(_MOST_PER_POINT, table, strict=True)]
     facts: dict[str, Any] = {"goal": goal.value, "thresholds": _THRESHOLDS, "table": rows, "best": best.to_json()}
     if save:
-        tagger.notes_["thresholds"] = best.to_json()
-        tagger.save(folder)
+        _save_thresholds(folder, tagger, best)
     if json:
         print_json(facts | {"saved": save})
         return
@@ -93,3 +97,15 @@ def optimize_threshold(
         print_result(f'Try: longtail predict {as_word(folder)} {decisions} --text "…", or keep it with --save')
     if save:
         print_result(f'{written(folder)}. Try: longtail predict {as_word(folder)} --threshold auto --text "…"')
+
+
+def _save_thresholds(folder: Path, measured: Tagger, best: Thresholds) -> None:
+    """Store thresholds in the model as it is now: labels may have been changed, or corrections learnt, meanwhile."""
+    from longtail import store
+
+    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+        tagger: Any = registry.load(folder, mmap=False)
+        if any(tagger.notes_.get(key) != measured.notes_.get(key) for key in ("training", "training_data")):
+            raise ModelError(f"{folder}: was trained again meanwhile, so these thresholds are not its own. Try again.")
+        tagger.notes_["thresholds"] = best.to_json()
+        tagger.save(folder)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import longtail
+from longtail.metrics import thresholds
 from tests.cli.conftest import Run
 
 
@@ -114,6 +116,28 @@ def test_optimize_prefers_the_smallest_of_equal_limits(run: Run, tmp_path: Path)
     shown = " ".join(run("optimize", "m", tmp_path / "one.csv").stdout.split())
     assert "Best: at most 1 label, threshold" in shown
     assert "micro-F1 100.00" in shown
+
+
+def test_optimize_keeps_what_was_changed_meanwhile(run: Run, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It saved the model that it had loaded minutes before."""
+    run("train", table, "--model", "parabel(n_trees=1)", "--out", "m")
+    choose = thresholds.choose_thresholds
+    commands: list[Any] = [("labels", "m", "rename", "pear", "nashi")]
+
+    def changed_meanwhile(*args: Any, **settings: Any) -> Any:
+        if commands:
+            run(*commands.pop())
+        return choose(*args, **settings)
+
+    monkeypatch.setattr(thresholds, "choose_thresholds", changed_meanwhile)
+    run("optimize", "m", table, "--save")
+    kept = longtail.load("m")
+    assert "nashi" in kept.label_names_
+    assert kept.notes_["thresholds"]["f1"] > 0
+    commands.append(("train", table, "--model", "popular", "--out", "m"))
+    error = " ".join(run("optimize", "m", table, "--save", code=2).stderr.split())
+    assert "was trained again meanwhile" in error
+    assert "thresholds" not in longtail.load("m").notes_
 
 
 def test_optimize_refuses_to_save_into_a_ranker_alone(run: Run, sparse: Path) -> None:
