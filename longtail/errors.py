@@ -2,11 +2,16 @@
 
 The command line prints the message alone and exits with code 2; in Python they are ``ValueError`` so that code written
 for scikit-learn catches them.
+
+Where work can go on but its result is probably wrong, there is a warning: :class:`LongtailWarning`. What is merely good
+to know is logged.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import warnings
 import zlib
 from tokenize import TokenError
 
@@ -76,6 +81,18 @@ class SettingsError(LongtailError):
 
 class ModelError(LongtailError):
     """A model folder that cannot be read, or a model used before it was fitted."""
+
+
+class LongtailWarning(UserWarning):
+    """Something that can be worked with but probably gives a wrong result, such as whole cells taken for labels."""
+
+
+def warn(message: str) -> None:
+    """Warn the caller of the library, also one who has not configured logging; the line shown is the caller's."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "longtail":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, LongtailWarning, stacklevel=level)
 
 
 def not_fitted(name: str) -> ModelError:

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, warn
 
 _log = logging.getLogger("longtail.names")
 
@@ -201,7 +201,7 @@ def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | No
     if len(present) and not n_shared:
         raise DataError(what, remedy=f"{remedy}, or train the model on data with these labels")
     if 2 * n_shared < len(present):
-        _log.warning("%s; the others count as missed. %s.", what, remedy)
+        warn(f"{what}; the others count as missed. {remedy}.")
     elif label_counts is not None:
         n_trained = int(np.count_nonzero(label_counts[present[present < n_known]]))
         if 2 * n_trained < len(present):

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import longtail
 from longtail import Tagger, registry
 from longtail.data import Dataset, TextVectorizer
-from longtail.errors import DataError, LongtailError, ModelError, SettingsError
+from longtail.errors import DataError, LongtailError, LongtailWarning, ModelError, SettingsError
 from longtail.names import Names
 from longtail.tagger.matrices import without
 from tests.fake import MODELS, Centroid
@@ -347,6 +347,8 @@ def test_the_automatic_threshold_is_chosen_kept_and_used(tmp_path: Path) -> None
 
 def test_labels_that_the_model_does_not_have_are_named() -> None:
     tagger = Tagger("popular").fit(TEXTS, LABELS)
+    with pytest.warns(LongtailWarning, match="1 of 3 labels are known to this model; the others count as missed"):
+        tagger.evaluate(["an apple"], [["fruit", "x", "y"]])
     with pytest.raises(DataError, match="0 of 2 labels are known to this model"):
         tagger.evaluate(["an apple"], [["x", "y"]])
 

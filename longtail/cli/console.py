@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from longtail.errors import LongtailError
+from longtail.errors import LongtailError, LongtailWarning
 
 
 class _Console(Console):
@@ -120,13 +121,27 @@ class _Remarks(logging.Handler):
 
 @contextmanager
 def logged_remarks(handler: logging.Handler | None = None) -> Iterator[None]:
-    """Show INFO and WARNING records of the library while the block runs; with `handler`, pass them to it."""
+    """Show INFO and WARNING records of the library, and its warnings, while the block runs.
+
+    With `handler`, pass them to it.
+    """
     logger, chosen = logging.getLogger("longtail"), handler or _Remarks()
     before = logger.level
     logger.addHandler(chosen)
     logger.setLevel(logging.INFO)
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", LongtailWarning)
+            show = warnings.showwarning
+
+            def remark(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+                if issubclass(category, LongtailWarning):
+                    chosen.handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": str(message)}))
+                else:
+                    show(message, category, *where, **more)
+
+            warnings.showwarning = remark
+            yield
     finally:
         logger.removeHandler(chosen)
         logger.setLevel(before)

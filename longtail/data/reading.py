@@ -80,8 +80,8 @@ def read(
     labels_separator : str, optional
         Separator of labels in one string. By default it is chosen by counting the rows that contain ``|``, ``;`` or
         ``,``; cells of nothing but URIs or whole numbers are cut at spaces. The choice is logged (logger
-        ``longtail.data``, level INFO; a WARNING if it leaves about one label per row, or if another separator would
-        give many more) and kept in ``Dataset.labels_separator``.
+        ``longtail.data``) and kept in ``Dataset.labels_separator``. A choice that leaves about one
+        label per row, or where another separator would give many more, is a warning.
     label_texts : path-like or dict, optional
         Texts of the labels, by identifier or name: a dict, or a file in CSV, TSV, JSON or SKOS (see
         :func:`longtail.data.label_file.read_label_texts`). Labels that no point has are added.

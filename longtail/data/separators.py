@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from longtail.errors import warn
+
 SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
 _ENOUGH = 0.1  # share of the most frequent separator's rows below which another one is part of names in any case
@@ -30,6 +32,7 @@ _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
 _NUMBERS = re.compile(r"\d+( +\d+)*", re.ASCII)
 _MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
+_INSIDE = re.compile(r"[^\w-]")  # what may separate: no sign of a single word
 _HIDDEN = "\ufdd0"  # stands for the semicolon of an HTML entity; no text holds it, as it is not a character
 _BRACKETED = re.compile(r"<([^<>\s]+:[^<>\s]*)>")
 
@@ -172,6 +175,7 @@ class LabelCounts:
     n_empty: int = 0
     n_labels: int = 0
     n_cut: int = 0  # rows with several labels
+    n_divisible: int = 0  # rows with a name of several words or signs, which might be several labels
     examples: list[list[str]] = field(default_factory=list)
 
     def add(self, names: list[str]) -> None:
@@ -182,6 +186,7 @@ class LabelCounts:
         self.n_rows += 1
         self.n_labels += len(names)
         self.n_cut += len(names) > 1
+        self.n_divisible += any(_INSIDE.search(name) is not None for name in names)
         if len(self.examples) < 3:
             self.examples.append(names[:8])
         elif len(names) > 1:
@@ -199,9 +204,10 @@ def report_separator(
     usual: str | None = None,
     likelier: tuple[str, float] | None = None,
 ) -> None:
-    """Log the separator, the labels per row and three examples; warn where another separator is as likely.
+    """Log the separator, the labels per row and three examples; warn where labels are probably cut wrongly.
 
-    That is where there is about one label per row, or where another separator would give many more.
+    That is where there is about one label per row and labels are not single words, or where another separator would
+    give many more.
 
     Parameters
     ----------
@@ -230,13 +236,15 @@ def report_separator(
         looks = "lists" if usual == LISTS else f"labels separated by {usual!r}"
         remedy = "Give labels_separator (--labels-separator on the command line)"
         logger.info("%s. The separator cuts no cell, and cells look like %s. %s.", details, looks, remedy)
-    elif likelier is not None and not given:
+    elif given or counts.n_rows < FEW_ROWS:
+        logger.info("%s.", details)
+    elif likelier is not None:
         other, n = likelier
         remedy = f"If labels are separated by {other!r}, give labels_separator (--labels-separator on the command line)"
-        logger.warning("%s. Cut at %r, there would be %.2f labels per row. %s.", details, other, n, remedy)
-    elif mean <= ABOUT_ONE and counts.n_rows >= FEW_ROWS and not given:
-        remedy = "If cells hold several labels, give labels_separator (--labels-separator on the command line)"
-        logger.warning("%s. %s.", details, remedy)
+        warn(f"{details}. Cut at {other!r}, there would be {n:.2f} labels per row. {remedy}.")
+    elif mean <= ABOUT_ONE and counts.n_divisible and separator not in (" ", LISTS):
+        remedy = "If cells hold several labels, give lists or labels_separator (--labels-separator on the command line)"
+        warn(f"{details}. {remedy}.")
     else:
         logger.info("%s.", details)
 

@@ -38,6 +38,14 @@ def test_labels_that_a_model_does_not_know(run, table, here):
     assert run("evaluate", "m", "some.csv").stdout  # two of three labels are known
 
 
+def test_a_warning_of_the_library_is_one_remark(run, here):
+    (here / "words.csv").write_text("text,labels\n" + "bird,moss fern\n" * 20 + "cat,rose\n")
+    said = run("train", "words.csv", "--model", "popular", "--out", "m").stderr
+    assert said.count("1.00 labels per row") == 1
+    assert "warning: words.csv, column 'labels'" in said
+    assert "LongtailWarning" not in said
+
+
 def test_a_labels_file(run, here):
     (here / "short.tsv").write_text("".join(f"a {w} text\t<http://x.example/{w}>\n" for w in ("moss", "bread") * 5))
     (here / "voc.tsv").write_text("<http://x.example/moss>\tmosses\n<http://x.example/bread>\tbreads\n")

@@ -11,6 +11,7 @@ import pytest
 
 from longtail.data import read
 from longtail.data.separators import LISTS, choose_separator, cut_cell
+from longtail.errors import LongtailWarning
 
 
 def write_csv(path: Path, cells: list[str]) -> Path:
@@ -94,15 +95,13 @@ def test_a_tag_with_a_semicolon_in_an_eighth_of_the_rows_is_a_name(tag, tmp_path
 
 def test_another_separator_that_would_give_many_more_labels_is_a_warning(tmp_path, caplog):
     cells = ["a, b, c, d, e; f", "g, h, i, j; k, l", "m, n, o"] * 10
-    data = read(write_csv(tmp_path / "d.csv", cells), vectorizer=None)
+    with pytest.warns(LongtailWarning) as caught:
+        data = read(write_csv(tmp_path / "d.csv", cells), vectorizer=None)
     assert data.labels_separator == ";"
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    message = record.getMessage()
+    message = str(caught[0].message)
     assert "cut at ';'; 1.67 labels per row" in message
     assert "Cut at ',', there would be 4.33 labels per row. If labels are separated by ',', give" in message
     assert "--labels-separator" in message
-    caplog.clear()
     read(write_csv(tmp_path / "d.csv", cells), vectorizer=None, labels_separator=";")
     assert not caplog.records
 
@@ -128,13 +127,22 @@ def test_uris_separated_by_spaces(tmp_path):
 
 def test_about_one_label_per_row_is_a_warning(tmp_path, caplog):
     path = write_csv(tmp_path / "d.csv", ["one two"] * 30 + ["three"])
-    data = read(path, vectorizer=None)
+    with pytest.warns(LongtailWarning) as caught:
+        data = read(path, vectorizer=None)
     assert data.labels_separator is None
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert record.name == "longtail.data"
-    assert "1.00 labels per row" in record.getMessage()
-    assert "labels_separator" in record.getMessage()
+    assert "1.00 labels per row" in str(caught[0].message)
+    assert "labels_separator" in str(caught[0].message)
+    assert caught[0].filename == __file__  # the line of the caller is shown
+    assert not caplog.records  # not twice
+
+
+@pytest.mark.parametrize(
+    "cells", [["moss", "oak"], ["http://a.example/1", "http://a.example/2"], ['["a b"]', "['c d']"]]
+)
+def test_single_words_uris_and_lists_leave_no_doubt(tmp_path, caplog, cells):
+    data = read(write_csv(tmp_path / "d.csv", cells * 10), vectorizer=None)  # any warning is an error
+    assert data.n_labels == 2
+    assert not caplog.records
 
 
 def test_rows_without_labels_are_counted(tmp_path, caplog):
