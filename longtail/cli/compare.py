@@ -85,9 +85,8 @@ def compare_models(
         raise DataError(f"no test point of {read.name} has a label", remedy="Give test points whose labels are known")
     from longtail.cli import tables
     from longtail.cli.worker import ModelTask
-    from longtail.tagger.matrices import label_text_features
 
-    read.Z = read.test.Z = label_text_features(read)
+    read.Z = read.test.Z = read.label_features()
     shared: dict[str, Any] = {"vector_size": read.vector_size, "propensity": propensities.a_and_b()}
     tasks = [
         ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
@@ -221,8 +220,8 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
         vectorizer = type(data.vectorizer)(**data.vectorizer.get_params())
         train.X = with_same_vectors(vectorizer.fit_terms(train.texts, label_texts=data.label_texts), train)
         test.X = with_same_vectors(vectorizer.transform_terms(test.texts), test)
-        if data.Z is not None and data.label_texts is not None:
-            train.Z = with_same_vectors(vectorizer.transform_terms(data.label_texts), data, labels=True)
-        test.Z = train.Z
+        if data.Z is not None:
+            terms = vectorizer.transform_terms(data.described_labels())
+            train.Z = test.Z = with_same_vectors(terms, data, labels=True)
         train.vectorizer = test.vectorizer = vectorizer
     return replace(train, test=test)

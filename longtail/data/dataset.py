@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,8 @@ class Dataset:
     Y : csr_array of shape (N, L)
         Labels of the points: 1 where a point has a label, or the relevance of the label if the files give one.
     Z : csr_array of shape (L, D) or None
-        Features of the label texts, with the same columns as `X`.
+        Features of the label texts, with the same columns as `X`. `read` computes them from the label names where
+        there are no label texts; None where no name has a word that the texts have.
     ids : list of str or None
         Identifier of each point.
     texts : list of str or None
@@ -126,6 +127,29 @@ class Dataset:
         if self.label_texts is not None:
             return self.label_texts
         return ["" if "://" in name else name for name in self.label_names or ()]
+
+    def label_features(self, transform: Callable[[list[str]], csr_array] | None = None) -> csr_array | None:
+        """Return the features of the label texts: `Z` or, where there is none, those of the label names.
+
+        Parameters
+        ----------
+        transform : function, optional
+            Turns texts into features; by default that of the vectorizer.
+
+        Returns
+        -------
+        csr_array of shape (L, D) or None
+            None where no name has a word that the texts have.
+        """
+        if self.Z is not None or self.vectorizer is None or not self.label_names:
+            return self.Z
+        if transform is None:
+            ready = self.vector_size and not getattr(self.vectorizer, "vector_size_", 0)  # vectors, but no encoder
+            transform = self.vectorizer.transform_terms if ready else self.vectorizer.transform
+        Z = transform(self.described_labels())
+        if not Z.nnz:
+            return None
+        return Z if self.X is None else resized(Z, n_columns=self.n_features)
 
     def subset(self, rows: Any) -> Dataset:
         """Return the points of `rows` in that order, with the same features and labels and without the test part.

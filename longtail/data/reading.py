@@ -233,8 +233,7 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, t
         data.X = fit(data.texts, label_texts=data.label_texts)
         transform = vectorizer.transform_terms if terms_only else vectorizer.transform
     data.vectorizer = vectorizer
-    if data.label_texts is not None:
-        data.Z = transform(data.label_texts)
+    data.Z = data.label_features(transform) if data.label_texts is None else transform(data.label_texts)
     if data.test is not None:
         assert data.test.texts is not None
         data.test.X, data.test.Z, data.test.vectorizer = transform(data.test.texts), data.Z, vectorizer

@@ -111,9 +111,8 @@ def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:
         )
     Z = data.Z
     if vectors.labels is not None:
-        Z = with_vectors(
-            _label_words(data, size) if Z is None else Z, _as_many(vectors.labels, data.n_labels, "labels")
-        )
+        words = csr_array((data.n_labels, data.n_features - size), dtype=np.float32) if Z is None else Z
+        Z = with_vectors(words, _as_many(vectors.labels, data.n_labels, "labels"))
     elif Z is not None:
         Z = with_vectors(Z, np.zeros((data.n_labels, size), np.float32))
     for part in (data, data.test):
@@ -128,10 +127,3 @@ def _as_many(own: tuple[str, np.ndarray], expected: int, what: str) -> np.ndarra
             f"{name}: {len(array)} vectors, but there are {expected} {what}", remedy="Give one row each, in order"
         )
     return array
-
-
-def _label_words(data: Dataset, size: int) -> csr_array:
-    """Return the features of label names, where a dataset has no label text; points have `size` more features."""
-    if data.vectorizer is not None and data.label_names:
-        return data.vectorizer.transform_terms(data.described_labels())
-    return csr_array((data.n_labels, data.n_features - size), dtype=np.float32)

@@ -53,7 +53,7 @@ class TextMatch(Ranker):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         if Z is None:
             raise DataError(
-                "TextMatch compares points with the text of labels, and there is none",
+                "TextMatch compares points with label text, and no label has text that shares a word with the points",
                 remedy="Give label_features, or data whose labels have text",
             )
         self.texts_ = SparseKNN.of(Z, csr_array(eye_array(Z.shape[0], format="csr")))

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.errors import DataError, SettingsError
-from longtail.sparse import entry_keys, resized, select_entries
+from longtail.sparse import entry_keys, select_entries
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -28,17 +28,7 @@ def training_matrices(data: Dataset) -> tuple[csr_array, csr_array, csr_array | 
     """Return what a ranker is fitted to: features, labels without the pairs to ignore, and label text or None."""
     if data.X is None:
         raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
-    return data.X, without(data.Y, data.ignore), label_text_features(data)
-
-
-def label_text_features(data: Dataset) -> csr_array | None:
-    """Return the features of the label texts or, where the data has none, of the label names; URIs are no text."""
-    if data.Z is not None or data.vectorizer is None or not data.label_names:
-        return data.Z
-    if data.vector_size and not getattr(data.vectorizer, "vector_size_", 0):  # ready vectors, none of them for labels
-        Z = data.vectorizer.transform_terms(data.described_labels())
-        return resized(Z, n_columns=data.n_features) if Z.nnz else None
-    return text_features(data.vectorizer, data.described_labels())
+    return data.X, without(data.Y, data.ignore), data.label_features()
 
 
 def given_vectors(ranker: Ranker, size: int) -> Ranker:

@@ -6,10 +6,13 @@ import csv
 import gzip
 import json
 
+import numpy as np
 import polars
 import pytest
 
+import longtail
 from longtail.data import read
+from longtail.errors import DataError
 from tests.data.cases import assert_same, matrix, put
 
 LABELS = '{"uid": "a", "title": "Alpha"}\n{"uid": "b", "title": "Beta"}\n{"uid": "c", "title": "Gamma"}\n'
@@ -132,6 +135,21 @@ def test_labels_met_only_in_the_test_part_come_last(tmp_path):
 def test_both_parts_are_cut_at_the_same_separator(tmp_path):
     put(tmp_path, train__csv='text,labels\na,"hat, cap;shoe"\n', test__csv='text,labels\nb,"hat, cap"\n')
     assert read(tmp_path, vectorizer=None).label_names == ["hat, cap", "shoe"]
+
+
+def test_label_names_of_a_table_are_label_text(tmp_path):
+    """Z was None, so that rankers fitted to the matrices of a dataset had no label text."""
+    put(tmp_path, train__csv="text,labels\na red fox,fox|red\na grey dog,dog\n", test__csv="text,labels\na dog,dog\n")
+    data = read(tmp_path)
+    assert data.Z.shape == (3, data.n_features)
+    assert np.diff(data.Z.indptr).tolist() == [1, 1, 1]
+    assert data.test.Z is data.Z
+    ranker = longtail.make("textmatch").fit(data.X, data.Y, label_features=data.Z)
+    assert ranker.predict(data.test.X, k=1).indices.tolist() == [2]
+    put(tmp_path, x__csv="text,labels\na red fox,http://x.example/fox\nred,http://x.example/red\n")
+    assert read(tmp_path / "x.csv").Z is None  # URIs are no text
+    with pytest.raises(DataError, match="no label has text that shares a word with the points"):
+        longtail.Tagger("textmatch").fit_dataset(read(tmp_path / "x.csv"))
 
 
 def test_columns_by_name_and_by_custom(tmp_path):
