@@ -112,7 +112,7 @@ def change_labels(
         LabelChange.merge: f"merged {len(names):,} into {into}",
         LabelChange.retire: f"retired {len(names):,}",
     }
-    print_result(written(folder, f"{done[change]}; {number_of(n_labels, 'label')} can be suggested"))
+    print_result(written(folder, f"{done[change]}; the model has {number_of(n_labels, 'label')} now"))
 
 
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:

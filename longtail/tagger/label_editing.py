@@ -71,11 +71,12 @@ class EditableTagger(StoredTagger):
         ranker.add_labels(Z)
         silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
         if silent:
+            several = f"{len(silent):,} of {len(names):,} new labels have"
             logging.getLogger("longtail.tagger").warning(
-                "%s of %s labels have no text with a word of the vocabulary (%s); these wait for the next training.",
-                f"{len(silent):,}",
-                f"{len(names):,}",
+                "%s no text with a word of the vocabulary (%s); %s for the next training.",
+                several if len(names) > 1 else "The new label has",
                 ", ".join(silent[:3]),
+                "it waits" if len(silent) == 1 else "these wait",
             )
         if ids is not None or self.label_ids_ is not None:
             self.label_ids_ = Names.of([*(self.label_ids_ or self.label_names_), *(ids or names)])
