@@ -53,6 +53,11 @@ def stopwatch() -> Iterator[Stopwatch]:
 
 def accuracy(ranker: Ranker, test: EvaluationSet) -> dict[str, Any]:
     """Compute every metric of a ranker, and the time per point in a batch."""
+    return scores_and_accuracy(ranker, test)[1]
+
+
+def scores_and_accuracy(ranker: Ranker, test: EvaluationSet) -> tuple[csr_array, dict[str, Any]]:
+    """Return the scores of the best labels of each point as well, (N, L)."""
     ranker.predict(test.X[:1], k=max(KS))  # work that is done once does not count as time per point
     with stopwatch() as watch:
         ranker.predict(test.X, k=max(KS))
@@ -63,7 +68,7 @@ def accuracy(ranker: Ranker, test: EvaluationSet) -> dict[str, Any]:
     report["ECE-rare@1"] = None
     if rare is not None and not np.isnan(error := calibration_error(test.Y, scores, labels=rare, ignore=test.ignore)):
         report["ECE-rare@1"] = error
-    return report | {"predict_ms_per_point": 1000 * watch.seconds / max(test.X.shape[0], 1)}
+    return scores, report | {"predict_ms_per_point": 1000 * watch.seconds / max(test.X.shape[0], 1)}
 
 
 def trade_off(ranker: Ranker, test: EvaluationSet, report: dict[str, Any]) -> list[dict[str, float]]:

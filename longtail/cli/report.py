@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from longtail import registry
 from longtail.cli.console import print_json, print_remark, print_result, written
-from longtail.cli.evaluate import warn_if_trained_on
+from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError, SettingsError
@@ -34,7 +34,16 @@ DataToRead = Annotated[
         "--data", "-d", metavar="DATA", help="The dataset, if it is not the last argument.", show_default=False
     ),
 ]
-OutPage = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The file to write.")]
+OutPage = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="The file to write; report.html by default, report.md with --format md.",
+        show_default=False,
+    ),
+]
 PageFormat = Annotated[
     str | None,
     typer.Option(
@@ -61,7 +70,7 @@ class ReportedDataOptions(DataOptions):
 def report_models(
     folders: ModelFolders,
     data: DataToRead = None,
-    out_file: OutPage = Path("report.html"),
+    out_file: OutPage = None,
     page_format: PageFormat = None,
     json: JsonFlag = False,
     *,
@@ -71,15 +80,14 @@ def report_models(
     """Write one page about saved models, measured on the test part of DATA or, if it has none, on all of it."""
     if data is None:
         folders, data = _models_and_data(folders)
+    if out_file is None:
+        out_file = Path("report.md" if page_format == "md" else "report.html")
     page_format = _chosen_format(page_format, out_file)
     check_output_file(out_file, "--out", data, options.labels_file)
     taggers = [registry.load_tagger(folder) for folder in folders]
     for folder, tagger in zip(folders, taggers, strict=True):
         _check_same_labels(folder, tagger, folders[0], taggers[0])
-    read = options.read(data, taggers[0].vectorizer_ or "tfidf")
-    which = "all points" if read.test is None else "the test part"
-    part = _in_model_order(read if read.test is None else read.test, taggers[0], read.name)
-    warn_if_trained_on(taggers[0], part, f"{'all' if read.test is None else 'the test part'} of {read.name}")
+    _, part, which = labelled_part(taggers[0], options, data, folders[0])
     collected = _collect(folders, taggers, part, propensities)
     from longtail._version import __version__
     from longtail.report.html_report import html_page
@@ -89,7 +97,7 @@ def report_models(
 
     with doing("writing the report"):
         names = " and ".join(model.name for model in collected.models)
-        title, subtitle = f"{names} on {read.name}", f"Measured on {which} of {read.name} by longtail {__version__}"
+        title, subtitle = f"{names} on {part.name}", f"Measured on {which} by longtail {__version__}"
         page = (html_page if page_format == "html" else markdown_page)(title, subtitle, build_sections(collected))
         with atomic_file(out_file) as fresh:
             fresh.write_bytes(page.encode("utf-8", "replace"))
@@ -130,24 +138,6 @@ def _check_same_labels(folder: Path, tagger: Tagger, first_folder: Path, first: 
             path=folder,
             remedy="Report models that were trained on the same data",
         )
-
-
-def _in_model_order(part: Dataset, tagger: Tagger, name: str) -> Dataset:
-    """Return the data with its labels in the order of the models."""
-    ids = list(tagger.label_ids_ or tagger.label_names_)
-    if tagger.label_counts_ is not None and part.label_ids is not None and part.label_ids != ids:
-        part = part.with_labels(ids)
-    n_known = tagger.ranker_.n_labels_
-    if part.n_labels < n_known:
-        raise DataError(
-            f"{name} has {part.n_labels:,} labels, but the models were trained with {n_known:,}",
-            remedy="Use data with the same labels in the same order",
-        )
-    if not (part.Y.indices < n_known).any():
-        raise DataError(
-            f"no label of {name} is known to the models", remedy="Give the kind of data that they were trained on"
-        )
-    return replace(part, Y=tagger.current_labels(part.Y))
 
 
 def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensities: PropensityOptions) -> ReportData:
@@ -196,24 +186,18 @@ def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensi
 def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: ReportData) -> MeasuredModel:
     from longtail.cli import measure
     from longtail.cli.inspect import describe_folder
-    from longtail.metrics import frequency_bins, full_report
-    from longtail.metrics.frontier import RERANK_DEPTH
+    from longtail.metrics import frequency_bins
     from longtail.models.norms import label_norms
     from longtail.report.analysis import labels_with_counts
     from longtail.report.learning_curves import collect_histories
     from longtail.report.sections import MeasuredModel
-    from longtail.sparse import resized
     from longtail.tagger.matrices import without
 
     ranker = tagger.ranker_
     X: Any = part.X if tagger.vectorizer_ is None else tagger.features(part.texts)
-    ranker.predict(X[:1], k=5)
-    with measure.stopwatch() as watch:
-        scores = ranker.predict(X, k=RERANK_DEPTH)
-    scores = without(resized(scores, n_columns=part.n_labels), part.ignore)
-    test = measure.EvaluationSet(X, data.Y, data.weights, None)
-    report = full_report(data.Y, scores, inv_propensity=data.weights, ks=measure.KS)
-    report["predict_ms_per_point"] = 1000 * watch.seconds / max(X.shape[0], 1)
+    test = measure.EvaluationSet(X, part.Y, data.weights, part.ignore, data.counts)
+    scores, report = measure.scores_and_accuracy(ranker, test)
+    scores = without(scores, part.ignore)
     training: dict[str, Any] = tagger.notes_.get("training", {})
     row = measure.result_row(
         training.get("model", ranker.kind),

@@ -48,8 +48,9 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a paragraph, and what follows."""
+    """A heading, a paragraph, and what follows; `chart_text` is how to read the charts, where there are any."""
 
     title: str
     text: str
     blocks: list[Table | Chart] = field(default_factory=list)
+    chart_text: str = ""

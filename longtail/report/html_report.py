@@ -59,7 +59,8 @@ def _hatchings() -> str:
 
 
 def _html_section(at: int, section: Section) -> str:
-    parts = [f'<h2 id="s{at}">{escape(section.title)}</h2><p>{escape(section.text)}</p>']
+    text = " ".join(filter(None, (section.text, section.chart_text)))
+    parts = [f'<h2 id="s{at}">{escape(section.title)}</h2><p>{escape(text)}</p>']
     charts = ""
     for block in section.blocks:
         if isinstance(block, Chart):

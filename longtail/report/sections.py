@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.metrics.calibration import calibration_error, curve_error, mark_rare_labels, reliability_curve
+from longtail.metrics.calibration import curve_error, mark_rare_labels, reliability_curve
 from longtail.report import analysis
 from longtail.report.bin_bars import bin_name
 from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
@@ -130,8 +130,10 @@ def _summary_section(data: ReportData) -> Section:
         for k in (1, 5) if name not in ("nDCG", "R", "C") else (5,):
             values = [model.row[f"{name}@{k}"] for model in data.models]
             rows.append([f"{name}@{k}: {meaning}", *_best(values, 2, " %")])
-    errors = [calibration_error(data.Y, model.scores) for model in data.models]
-    rows.append(["ECE@1: distance of the first score from the share correct", *_best(errors, 2, " points", less=True)])
+    for key, which in (("ECE@1", "the first score"), ("ECE-rare@1", "the same of rare labels")):
+        errors = [model.row.get(key) for model in data.models]
+        name = f"{key}: distance of {which} from the share correct" if key == "ECE@1" else f"{key}: {which}"
+        rows.append([name, *_best(errors, 2, " points", less=True)])
     suggested = [len(np.unique(analysis.top_entries(model.scores, 5).indices)) for model in data.models]
     rows.append(["different labels among the top 5 of all points", *(f"{n:,}" for n in suggested)])
     for key, name, digits, unit in (
@@ -214,10 +216,11 @@ def _trade_off_section(data: ReportData) -> Section:
             table.append([model.name, f"{'β' if knob == 'beta' else knob} = {point[knob]:g}", *shown])
     blocks.append(Table(["model", "along", "P@1", "PSP@1", "P@5", "PSP@5"], table, folded=True))
     text = (
-        "Re-ranking trades accuracy on frequent labels (P) for accuracy on rare ones (PSP). Each dot is a re-ranking "
-        "by β, or by the model's own parameter tail, from 0 to 1. The higher and the further right a curve, the better."
+        "Re-ranking trades accuracy on frequent labels (P) for accuracy on rare ones (PSP), by β or by the model's own "
+        "parameter tail, from 0 to 1."
     )
-    return Section("Frequent against rare labels", text, blocks)
+    how = "Each dot is one value of it. The higher and the further right a curve, the better."
+    return Section("Frequent against rare labels", text, blocks, how)
 
 
 def _curve_in_view(row: dict[str, Any], k: int, view: PlotWindow) -> list[tuple[float, float]]:
@@ -252,7 +255,7 @@ def _frequency_section(data: ReportData) -> Section:
     blocks.append(Table(heading, rows, folded=True))
     text = (
         "Labels are sorted by frequency and cut into five bins with the same number of training labels: the first bin "
-        "holds a few frequent labels, the last one most of the label space. The bars of a model add up to its metric."
+        "holds a few frequent labels, the last one most of the label space. The parts of a model add up to its metric."
     )
     return Section("Contribution by label frequency", text, blocks)
 
@@ -261,6 +264,7 @@ def _calibration_section(data: ReportData) -> Section:
     blocks: list[Table | Chart] = []
     axes = Axis("score", " %", shown=(0.0, 100.0)), Axis("correct", " %", shown=(0.0, 100.0))
     rows: list[list[Cell]] = []
+    by_bin: list[list[Cell]] = []
     for caption, k, labels in (
         ("First suggestion of each point.", 1, None),
         ("Rare labels among the top five.", 5, data.rare),
@@ -273,14 +277,28 @@ def _calibration_section(data: ReportData) -> Section:
             error = curve_error(curve)
             shown = "–" if np.isnan(error) else f"{error:.2f} points"
             rows.append([f"{model.name}: {caption}", shown, f"{sum(point['pairs'] for point in curve):,}"])
+            by_bin += [
+                [
+                    f"{model.name}: {caption}",
+                    f"{point['score']:.1f} %",
+                    f"{point['correct']:.1f} %",
+                    f"{point['pairs']:,}",
+                ]
+                for point in curve
+            ]
         blocks.append(Chart(line_chart(series, *axes, diagonal=True), caption))
     blocks.append(Table(["", "expected calibration error", "suggestions"], rows))
+    blocks.append(Table(["", "mean score", "correct", "suggestions"], by_bin, folded=True))
     text = (
-        "Of suggestions with a score of 30 %, 30 % should be correct: then a curve lies on the diagonal. Below it, the "
-        "model is overconfident; above it, underconfident. Bins of fewer than "
-        f"{_LEAST_DRAWN} suggestions are not drawn. The error is the mean distance from the diagonal over all bins."
+        "Of suggestions with a score of 30 %, 30 % should be correct. Where fewer are, the model is overconfident; "
+        "where more are, underconfident. The error is the mean distance between score and share correct over ten bins "
+        "of the score."
     )
-    return Section("Are scores probabilities?", text, blocks)
+    how = (
+        "The curve of a model without error lies on the diagonal. "
+        f"Bins of fewer than {_LEAST_DRAWN} suggestions are not drawn."
+    )
+    return Section("Are scores probabilities?", text, blocks, how)
 
 
 def _learning_curves_section(data: ReportData) -> Section | None:
@@ -301,11 +319,8 @@ def _learning_curves_section(data: ReportData) -> Section | None:
             blocks.append(Table(head, [list(row) for row in rows], caption=name, folded=True))
     if not blocks:
         return None
-    text = (
-        "P@1 by epoch. The gap between training and held-out points shows how much a model overfits; the star marks "
-        "the epoch that was kept."
-    )
-    return Section("Learning curves", text, blocks)
+    text = "P@1 by epoch. The gap between training and held-out points shows how much a model overfits."
+    return Section("Learning curves", text, blocks, "The star marks the epoch that was kept.")
 
 
 def _norms_section(data: ReportData) -> Section | None:
@@ -313,10 +328,12 @@ def _norms_section(data: ReportData) -> Section | None:
     order = order[data.counts[order] > 0]
     ranks = np.arange(1, len(order) + 1)
     series = []
+    rows: list[list[Cell]] = []
     for model in data.models:
         if model.norms is not None:
             means = grouped_means(ranks, model.norms[order])
             series.append(Series(model.name, [(float(rank), float(norm)) for rank, norm in means]))
+            rows += [[model.name, f"{rank:,.0f}", f"{norm:.3g}"] for rank, norm in means]
     if not any(one.points for one in series):
         return None
     chart = line_chart(series, Axis("labels, the most frequent first", log=True), Axis("norm of the weights", log=True))
@@ -324,7 +341,8 @@ def _norms_section(data: ReportData) -> Section | None:
         "The norm of a label's weights, averaged over labels of similar frequency. Where it falls with the frequency, "
         "rare labels are scored too low."
     )
-    return Section("Norms of the classifiers", text, [Chart(chart, "Mean norm by rank of the label.")])
+    table = Table(["model", "rank of the label, the most frequent first", "mean norm"], rows, folded=True)
+    return Section("Norms of the classifiers", text, [Chart(chart, "Mean norm by rank of the label."), table])
 
 
 def _labels_section(data: ReportData) -> Section:

@@ -52,6 +52,29 @@ def test_report_of_features(run: Run, sparse: Path) -> None:
     assert "point 3" in Path("r.html").read_text(encoding="utf-8")
 
 
+def test_the_format_gives_the_name_of_the_file(run: Run, raw: Path, models: list[str]) -> None:
+    """--format md wrote Markdown into report.html."""
+    assert "Wrote report.md" in run("report", "bonsai", raw, "--format", "md").stdout
+    assert not Path("report.html").exists()
+    assert "Wrote report.html" in run("report", "bonsai", raw).stdout
+
+
+def test_labels_are_matched_and_cut_as_evaluate_does(run: Run, here: Path) -> None:
+    rows = [f"a {c} {f} x{i},{f} / {c}" for i in range(10) for f in ("apple", "pear") for c in ("red", "green")]
+    Path("slashes.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
+    run("train", "slashes.csv", "--model", "knn", "--labels-separator", " / ", "--out", "m")
+    told = json.loads(run("report", "m", "slashes.csv", "--json").stdout)["models"][0]
+    measured = json.loads(run("evaluate", "m", "slashes.csv", "--json").stdout)[0]
+    for metric in ("P@1", "PSP@5", "ECE@1", "ECE-rare@1"):
+        assert told[metric] == pytest.approx(measured[metric])
+    Path("short.tsv").write_text("".join(f"a {w} text\t<http://x.example/{w}>\n" for w in ("moss", "bread") * 5))
+    Path("voc.tsv").write_text("<http://x.example/moss>\tmosses\n<http://x.example/bread>\tbreads\n")
+    run("train", "short.tsv", "--labels-file", "voc.tsv", "--model", "knn", "--out", "uris")
+    Path("names.csv").write_text("text,labels\na moss,mosses\na bread,breads\n")
+    (row,) = json.loads(run("report", "uris", "names.csv", "--json").stdout)["models"]
+    assert row["P@1"] == 100
+
+
 def test_reports_that_cannot_be(run: Run, raw: Path, sparse: Path, table: Path, models: list[str]) -> None:
     run("train", table, "--model", "popular", "--out", "fruit")
     other = run("report", "bonsai", "fruit", "--data", raw, code=2)

@@ -15,7 +15,7 @@ from longtail.report import analysis
 from longtail.report.blocks import Chart, Section, Strong, Table, Tag
 from longtail.report.html_report import html_page
 from longtail.report.learning_curves import HELD_OUT_KEY, collect_histories, kept_epoch
-from longtail.report.markdown_report import markdown_page
+from longtail.report.markdown_report import markdown_page, plain_markdown
 from longtail.report.sections import MeasuredModel, ReportData, build_sections
 from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
 
@@ -103,6 +103,23 @@ def test_every_section_is_there(data: ReportData) -> None:
     examples = build_sections(data)[-1].blocks[0]
     assert isinstance(examples, Table)
     assert len(examples.rows) == 20
+
+
+def test_markdown_describes_no_picture_that_is_not_there(data: ReportData) -> None:
+    sections = build_sections(data)
+    page = markdown_page("a", "b", sections)
+    for word in ("dot", "diagonal", "drawn", "star", "bars"):
+        assert word not in page
+    for title in ("Norms of the classifiers", "Are scores probabilities?"):
+        (section,) = (one for one in sections if one.title == title)
+        last = section.blocks[-1]
+        assert isinstance(last, Table)
+        assert last.folded
+        assert len(last.rows) > 2
+        assert plain_markdown(last.heading[1]) in page
+    html = html_page("a", "b", sections)
+    assert "the further right a curve, the better" in html
+    assert "without error lies on the diagonal" in html
 
 
 def test_long_names_are_shortened_and_bins_of_few_suggestions_not_drawn(data: ReportData) -> None:
