@@ -13,7 +13,25 @@ if TYPE_CHECKING:
 
 PICTURE_ENDINGS = (".png", ".svg", ".pdf")
 COLOURS = ("#1f77b4", "#d95f02", "#2a9d3f", "#c2185b", "#7b52ab", "#8c564b", "#17becf", "#7f7f7f")
+_DASHES: tuple[Any, ...] = (
+    "solid",
+    (0, (5, 2)),
+    (0, (1, 1.5)),
+    (0, (6, 2, 1, 2)),
+    (0, (3, 1)),
+    (0, (6, 1, 1, 1, 1, 1)),
+    (0, (1, 3)),
+    (0, (9, 3)),
+)
+_MARKERS = "os^DvPXh"
 _DPI = 150
+
+
+def line_style(at: int) -> dict[str, Any]:
+    """Return colour, dash and marker of a line; those of the first eight differ in each of these."""
+    again, which = divmod(at, len(COLOURS))
+    dash = _DASHES[(which + again) % len(_DASHES)]
+    return {"color": COLOURS[which], "linestyle": dash, "marker": _MARKERS[which], "markersize": 5}
 
 
 def check_picture(path: Path) -> None:

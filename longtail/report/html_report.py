@@ -12,7 +12,16 @@ from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
 MARKS = {"right": "✓ ", "wrong": "✗ ", "missed": "○ ", "plain": ""}
 RARE_MARK = " ◆"
 _TAG_MEANINGS = {"right": "correct", "wrong": "not correct", "missed": "missed", "plain": ""}
-_HATCHINGS = ("", "M0 6L6 0", "M0 0L6 6", "M0 3L6 3", "M3 0L3 6", "M0 6L6 0M0 0L6 6")
+_HATCHINGS = (
+    "",
+    "M0 6L6 0",
+    "M0 0L6 6",
+    "M0 3L6 3",
+    "M3 0L3 6",
+    "M0 6L6 0M0 0L6 6",
+    "M0 2L6 2M0 5L6 5",
+    "M0 3L6 3M3 0L3 6",
+)
 _SHORT = 12  # rows of a table that is kept on one page where it fits
 
 

@@ -14,9 +14,13 @@ from html import escape
 import numpy as np
 
 _CHART_WIDTH, _CHART_HEIGHT, _LEFT, _RIGHT, _BOTTOM, _LINE = 440, 300, 68, 20, 46, 18
-_DASHES = ("", "6 3", "2 3", "8 3 2 3", "4 2", "1 2")
-_MARKERS = 6
-N_STYLES = 6  # colours and hatchings that the style sheet defines
+_DASHES = ("", "6 3", "2 3", "8 3 2 3", "4 2", "1 2", "10 4", "8 2 2 2 2 2")
+_MARKERS = 8
+_PLUS = (
+    *((-0.35, -1), (0.35, -1), (0.35, -0.35), (1, -0.35), (1, 0.35), (0.35, 0.35)),
+    *((0.35, 1), (-0.35, 1), (-0.35, 0.35), (-1, 0.35), (-1, -0.35), (-0.35, -0.35)),
+)  # corners of a plus sign
+N_STYLES = 8  # colours and hatchings that the style sheet defines
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ def _svg_line(start: tuple[float, float], end: tuple[float, float], kind: str) -
 
 
 def _marker(i: int, u: float, v: float, style: str) -> str:
-    """Return a marker whose shape differs between series: circle, square, triangle, diamond, down, cross."""
+    """Return a marker whose shape differs between series: circle, square, triangle, diamond, down, bar, plus, bow."""
     shape, kind = i % _MARKERS, f'class="mark {style}"'
     if shape == 0:
         return f'<circle {kind} cx="{u:.1f}" cy="{v:.1f}" r="3.5"/>'
@@ -214,6 +218,8 @@ def _marker(i: int, u: float, v: float, style: str) -> str:
         3: ((0, -4.8), (4.8, 0), (0, 4.8), (-4.8, 0)),
         4: ((0, 4.5), (4.2, -3.2), (-4.2, -3.2)),
         5: ((-4, -1.5), (4, -1.5), (4, 1.5), (-4, 1.5)),
+        6: tuple((4.2 * a, 4.2 * b) for a, b in _PLUS),
+        7: ((-3.8, -4), (3.8, -4), (-3.8, 4), (3.8, 4)),
     }[shape]
     return _polygon([(u + a, v + b) for a, b in corners], kind)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from longtail.report.figure import COLOURS, new_figure, percent_axis, plain_text, save_figure
+from longtail.report.figure import line_style, new_figure, percent_axis, plain_text, save_figure
 
 ResultRow = dict[str, Any]
 _STRETCH = 2.5  # a model that would stretch the axes more than this is named in a corner instead
+_FAR_STRETCH = 1.5  # the same of a model that is a far-away baseline
 _LEAST_SPAN = 4.0  # percentage points
 _ROOM = 15.0  # percentage points that are always shown: rivals are as far apart, baselines further
 _PADDING = 0.08
+_NEAR = 0.5  # share of the best P@k or PSP@k at which a model is no far-away baseline
+_LEGEND_WIDTH = 170  # characters
 
 
 class PlotWindow(NamedTuple):
@@ -35,11 +38,11 @@ class PlotWindow(NamedTuple):
         """Return whether a point is in view."""
         return self.left <= across <= self.right and self.low <= up <= self.high
 
-    def stretches(self, other: PlotWindow) -> bool:
-        """Return whether showing `other` as well would squeeze what this view shows."""
+    def stretches(self, other: PlotWindow, most: float = _STRETCH) -> bool:
+        """Return whether showing `other` as well would make this view more than `most` times as wide or high."""
         both = self.joined(other)
-        wide = both.right - both.left > max(_STRETCH * (self.right - self.left), _ROOM)
-        return wide or both.high - both.low > max(_STRETCH * (self.high - self.low), _ROOM)
+        wide = both.right - both.left > max(most * (self.right - self.left), _ROOM)
+        return wide or both.high - both.low > max(most * (self.high - self.low), _ROOM)
 
 
 def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
@@ -57,53 +60,53 @@ def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
     figure = new_figure(12, 4.8)
     figure.suptitle(plain_text(title, 120))
     ks = [int(key[2:]) for key in results[0] if key.startswith("P@")]
+    styles = [line_style(at) for at in range(len(results))]
     for axes, k in zip(figure.subplots(1, len(ks), squeeze=False)[0], ks, strict=True):
         view, outside = choose_view(results, k)
-        for colour, row in zip(_repeated(len(results)), results, strict=True):
+        for style, row in zip(styles, results, strict=True):
             curve = row["tradeoff"]
-            axes.plot(
-                [point[f"P@{k}"] for point in curve],
-                [point[f"PSP@{k}"] for point in curve],
-                marker="o",
-                markersize=4,
-                color=colour,
-            )
-            axes.plot(row[f"P@{k}"], row[f"PSP@{k}"], marker="*", markersize=15, color=colour, markeredgecolor="white")
+            axes.plot([point[f"P@{k}"] for point in curve], [point[f"PSP@{k}"] for point in curve], **style)
+            own = row[f"P@{k}"], row[f"PSP@{k}"]
+            axes.plot(*own, marker="*", markersize=15, color=style["color"], markeredgecolor="white", zorder=3)
         width, height = view.right - view.left, view.high - view.low
         axes.set_xlim(view.left - _PADDING * width, view.right + _PADDING * width)
         axes.set_ylim(view.low - _PADDING * height, view.high + _PADDING * height)
-        if outside:
-            far = [
-                f"{plain_text(row['model'])}: P@{k} {row[f'P@{k}']:.1f} %, PSP@{k} {row[f'PSP@{k}']:.1f} %"
-                for row in outside
-            ]
-            axes.text(
-                0.03, 0.03, "\n".join(["not in view:", *far]), transform=axes.transAxes, fontsize="small", va="bottom"
-            )
+        if outside:  # above the panel, where it hides nothing
+            far = [f"{plain_text(row['model'], 30)}: {row[f'P@{k}']:.1f} %, {row[f'PSP@{k}']:.1f} %" for row in outside]
+            axes.set_title("\n".join(["not in view:", *far]), loc="left", fontsize="small")
         axes.set(xlabel=f"P@{k}", ylabel=f"PSP@{k}")
         for axis in (axes.xaxis, axes.yaxis):
             percent_axis(axis)
         axes.grid(alpha=0.3)
-    figure.legend(handles=_legend(results), loc="outside lower center", ncols=4, fontsize="small", frameon=False)
+    handles = _legend(results)
+    columns = max(1, min(4, _LEGEND_WIDTH // (max(len(handle.get_label()) for handle in handles) + 6)))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize="small", frameon=False)
     save_figure(figure, path)
 
 
 def choose_view(results: list[ResultRow], k: int) -> tuple[PlotWindow, list[ResultRow]]:
     """Choose the part of the plane to show, and the models that lie too far away to be shown without squeezing it.
 
-    A model whose own ranking is near enough is shown, without the far end of its curve.
+    The own ranking of every model is in view whose P@k or PSP@k is at least half of the best one. Others, and curves,
+    are in view as far as they do not stretch it much: the far end of a curve may lie outside.
     """
-    boxes = [(_box(row, k), row) for row in results]
-    view, _ = max(boxes, key=lambda pair: pair[1][f"P@{k}"] + pair[1][f"PSP@{k}"])
-    outside: list[ResultRow] = []
-    for box, row in sorted(boxes, key=lambda pair: _growth(view, pair[0])):
-        own = PlotWindow(row[f"P@{k}"], row[f"P@{k}"], row[f"PSP@{k}"], row[f"PSP@{k}"])
-        if not view.stretches(box):
-            view = view.joined(box)
-        elif view.stretches(own):
-            outside.append(row)
-        else:
+    boxes = [(_box(row, k), _own(row, k), row) for row in results]
+    best_p, best_psp = (max(row[f"{name}@{k}"] for row in results) for name in ("P", "PSP"))
+    view, _, _ = max(boxes, key=lambda found: found[2][f"P@{k}"] + found[2][f"PSP@{k}"])
+    far: list[ResultRow] = []
+    for _, own, row in boxes:
+        if row[f"P@{k}"] >= _NEAR * best_p or row[f"PSP@{k}"] >= _NEAR * best_psp:
             view = view.joined(own)
+        else:
+            far.append(row)
+    outside: list[ResultRow] = []
+    for box, own, row in sorted(boxes, key=lambda found: _growth(view, found[0])):
+        if not view.stretches(box, _FAR_STRETCH if row in far else _STRETCH):
+            view = view.joined(box)
+        elif not view.stretches(own, _FAR_STRETCH if row in far else _STRETCH):
+            view = view.joined(own)
+        else:
+            outside.append(row)
     if view.right - view.left < _LEAST_SPAN:
         centre = (view.left + view.right) / 2
         view = view._replace(left=centre - _LEAST_SPAN / 2, right=centre + _LEAST_SPAN / 2)
@@ -111,6 +114,10 @@ def choose_view(results: list[ResultRow], k: int) -> tuple[PlotWindow, list[Resu
         centre = (view.low + view.high) / 2
         view = view._replace(low=centre - _LEAST_SPAN / 2, high=centre + _LEAST_SPAN / 2)
     return view, outside
+
+
+def _own(row: ResultRow, k: int) -> PlotWindow:
+    return PlotWindow(row[f"P@{k}"], row[f"P@{k}"], row[f"PSP@{k}"], row[f"PSP@{k}"])
 
 
 def _box(row: ResultRow, k: int) -> PlotWindow:
@@ -129,18 +136,14 @@ def _legend(results: list[ResultRow]) -> list[Any]:
     from matplotlib.lines import Line2D
 
     models = [
-        Line2D([], [], color=colour, marker="o", markersize=4, label=f"{plain_text(row['model'])} ({_knob(row)})")
-        for colour, row in zip(_repeated(len(results)), results, strict=True)
+        Line2D([], [], **line_style(at), label=f"{plain_text(row['model'])} ({_knob(row)})")
+        for at, row in enumerate(results)
     ]
     star = Line2D([], [], color="black", linestyle="", marker="*", markersize=12, label="the model's own ranking")
-    dots = Line2D([], [], color="black", linestyle="", marker="o", markersize=4, label="β or tail = 0, ¼, ½, ¾, 1")
+    dots = Line2D([], [], color="black", linestyle="", marker="o", markersize=5, label="β or tail = 0, ¼, ½, ¾, 1")
     return [*models, star, dots]
 
 
 def _knob(row: ResultRow) -> str:
     """Return what a model's curve follows: its own parameter `tail`, or β of the re-ranking curve."""
     return "tail" if "tail" in row["tradeoff"][0] else "β"
-
-
-def _repeated(n: int) -> list[str]:
-    return [COLOURS[at % len(COLOURS)] for at in range(n)]

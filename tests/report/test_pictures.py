@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 
 from longtail.errors import ModelError, SettingsError
 from longtail.report.bin_bars import bin_name, draw_bin_bars, short_number
-from longtail.report.figure import check_picture, new_figure, plain_text, save_figure
+from longtail.report.figure import check_picture, line_style, new_figure, plain_text, save_figure
+from longtail.report.html_report import html_page
 from longtail.report.labels_plot import Neighbourhood, draw_label_map, plane_positions
 from longtail.report.learning_curves import draw_learning_curves, history_rows
+from longtail.report.svg_chart import Axis, Series, line_chart
 from longtail.report.trade_off import choose_view, draw_trade_off
 from longtail.report.weight_norms import draw_weight_norms, grouped_means
 
@@ -41,6 +44,27 @@ def test_a_far_baseline_is_named_and_does_not_squeeze_the_rest() -> None:
     assert (view.left, view.right, view.low, view.high) == (65, 76, 20, 30)
     assert choose_view(rows[1:], 1)[1] == []
     assert choose_view(rows[:1], 1)[1] == []
+
+
+def test_every_model_that_is_no_far_baseline_is_in_view() -> None:
+    """The model with the largest sum of P@1 and PSP@1 was alone in view, and all others "not in view"."""
+    rows = [row("bonsai", 80, 29), row("popular", 12, 2), row("parabel", 79, 27), row("ranknet(parabel)", 58, 54)]
+    view, outside = choose_view(rows, 1)
+    assert [found["model"] for found in outside] == ["popular"]
+    for one in (rows[0], rows[2], rows[3]):
+        assert view.contains(one["P@1"], one["PSP@1"])
+
+
+def test_eight_models_differ_in_colour_dash_and_marker() -> None:
+    styles = [line_style(at) for at in range(8)]
+    for key in ("color", "linestyle", "marker"):
+        assert len({str(style[key]) for style in styles}) == 8
+    assert len({str(line_style(at)) for at in range(24)}) == 24
+    chart = line_chart([Series(str(at), [(0, at), (1, at)]) for at in range(8)], Axis("x"), Axis("y"))
+    lines = re.findall(r'<polyline class="line (s\d)"[^>]*?(stroke-dasharray="[^"]*")?/>', chart)
+    assert len(set(lines)) == len({dash for _, dash in lines}) == 8
+    page = html_page("a", "b", [])
+    assert all(f"svg .line.s{at}" in page and f"--c{at}:" in page for at in range(8))
 
 
 def test_a_rival_some_points_below_a_short_curve_is_in_view() -> None:
