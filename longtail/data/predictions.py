@@ -42,7 +42,7 @@ _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def read_predictions(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
-    """Read the scores of the points of `data`.
+    """Read the scores of the points of `data`, and refuse predictions of other labels only.
 
     Returns
     -------
@@ -53,6 +53,19 @@ def read_predictions(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
     """
     if not path.is_file():
         raise DataError("there is no such file", path=path, remedy="Check the path")
+    scores, unknown = _read(path, data)
+    if unknown and not (scores.indices < data.n_labels).any():
+        raise DataError(
+            f"0 of {len(unknown):,} predicted labels are known in {data.name}, which has labels such as "
+            f"{next(iter(_columns_of(data)), '')!r}, and not {unknown[0]!r}",
+            path=path,
+            remedy="Write labels as in the data, by name or identifier, and check how its cells are cut "
+            "(--labels-column, --labels-separator)",
+        )
+    return scores, unknown
+
+
+def _read(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
     ending = Path(plain_name(path)).suffix
     if ending not in PREDICTION_ENDINGS:
         remedy = f"Use a file that ends in {', '.join(PREDICTION_ENDINGS)}"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, tally
 from longtail.kernels.topk import csr_top_k_serial
 
@@ -252,13 +252,11 @@ def named_matrices(
         Labels of the training points.
     """
     numbers: dict[str, int] = {}
-    parts = [
-        _entries(truth, "Y_true", numbers),
-        _entries(suggestions, "scores", numbers),
-        None if training is None else _entries(training, "train_Y", numbers),
-    ]
-    if parts[0] is not None and parts[1] is not None and len(parts[0][0]) != len(parts[1][0]):
-        what = f"Y_true has {len(parts[0][0]) - 1:,} points and scores {len(parts[1][0]) - 1:,}"
+    true = _entries(truth, "Y_true", numbers)
+    suggested = _entries(suggestions, "scores", numbers)
+    trained = None if training is None else _entries(training, "train_Y", numbers)
+    if len(true[0]) != len(suggested[0]):
+        what = f"Y_true has {len(true[0]) - 1:,} points and scores {len(suggested[0]) - 1:,}"
         raise DataError(what, remedy="Give suggestions for the same points, in the same order")
 
     def matrix(entries: tuple[list[int], list[int], list[float]]) -> sparse.csr_array:
@@ -266,9 +264,11 @@ def named_matrices(
         arrays = (np.array(scores, np.float32), np.array(labels, np.int32), np.array(ends))
         return sparse.csr_array(arrays, shape=(len(ends) - 1, len(numbers)))
 
-    Y, S, T = (None if part is None else matrix(part) for part in parts)
-    assert Y is not None
-    assert S is not None
+    known, found = {*true[1], *(trained[1] if trained else ())}, set(suggested[1])
+    if known and found and not known & found:
+        what = f"0 of {len(found):,} suggested labels are among the {len(known):,} correct ones"
+        warn(f"{what}, so that all metrics are 0. Write labels alike in both.")
+    Y, S, T = matrix(true), matrix(suggested), None if trained is None else matrix(trained)
     Y.data[:] = 1
     if T is not None:
         T.data[:] = 1

@@ -92,6 +92,7 @@ def test_predictions_of_others(run, here):
         ("p.txt", "0=0.7\n0:1\n", "p.txt:1: '0=0.7' is not label:score"),
         ("p.jsonl", '{"x": 1}\n', "p.jsonl:1: the point has no list of labels"),
         ("p.tsv", "z\tmoss\t1\n", "p.tsv:1: the data has no point 'z'"),
+        ("p.jsonl", '{"labels": ["m", "x"]}\n{"labels": ["y"]}\n', "0 of 3 predicted labels are known in d, which has"),
         ("p.tsv", "x\tmoss\n", "p.tsv:1: the line is not point, label and score"),
         ("p.doc", "", "use a file that ends in .npz, .txt, .jsonl, .tsv"),
     ],

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.sparse import coo_array, csr_array, random_array
 
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, LongtailWarning, SettingsError
 from longtail.metrics import evaluate, full_report
 
 from .cases import to_csr
@@ -113,3 +113,10 @@ def test_from_many_threads_at_once() -> None:
     with ThreadPoolExecutor(8) as pool:
         reports = list(pool.map(lambda _: full_report(truth, scores, train_Y=truth), range(16)))
     assert all(report == reports[0] for report in reports)
+
+
+def test_suggestions_of_other_labels_only_are_a_warning() -> None:
+    with pytest.warns(LongtailWarning, match="0 of 2 suggested labels are among the 1 correct ones"):
+        assert evaluate([["moss"]], [["x", "y"]], ks=[1])["P@1"] == 0
+    assert evaluate([["moss"]], [["x"]], train_Y=[["x"]], ks=[1])["P@1"] == 0  # a wrong label, but one of these
+    assert evaluate([["moss"]], [[]], ks=[1])["P@1"] == 0
