@@ -21,19 +21,15 @@ _MEANINGS = {
     "C": "coverage: share of labels ever found",
     "B": "balance: best mean of P and PSP by re-ranking",
 }
-_COMPARED_COLUMNS = {  # key: heading, decimals, whether less is better
-    "P@1": ("P@1", 1, False),
-    "P@5": ("P@5", 1, False),
-    "PSP@1": ("PSP@1", 1, False),
-    "PSP@5": ("PSP@5", 1, False),
-    "B@1": ("B@1", 1, False),
-    "B@5": ("B@5", 1, False),
-    "C@5": ("C@5", 1, False),
-    "train_seconds": ("train\ns", 1, True),
-    "predict_ms_per_point": ("ms/\npoint", 2, True),
-    "peak_memory_mb": ("peak\nMB", 0, True),
-    "model_mb": ("model\nMB", 1, True),
+_COMPARED = ("P", "PSP", "B", "C")
+_COMPARED_KS = (1, 5)
+_COMPARED_COSTS = {  # key: heading, decimals
+    "train_seconds": ("train\ns", 1),
+    "predict_ms_per_point": ("ms/\npoint", 2),
+    "peak_memory_mb": ("peak\nMB", 0),
+    "model_mb": ("model\nMB", 1),
 }
+_NAME_WIDTH = 18  # of a model, beyond which it is folded
 _TRIED = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
 
 
@@ -87,57 +83,74 @@ def thresholds_table(facts: dict[str, Any]) -> Table:
 
 
 def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
-    """Return the main metrics of several models, the best of each in bold."""
+    """Return the main metrics of several models, @1 above @5, the best of each in bold."""
     table = _table(title)
-    table.add_column("model", overflow="fold", vertical="bottom", min_width=8)
-    for heading, _, _ in _COMPARED_COLUMNS.values():
-        table.add_column(heading, justify="right", no_wrap=True, vertical="bottom")
+    _add_model_column(table, results)
+    table.add_column("")
+    for heading in (*_COMPARED, *(heading for heading, _ in _COMPARED_COSTS.values())):
+        table.add_column(heading, justify="right", no_wrap=True)
     whole = [row for row in results if "error" not in row]
-    best = {
-        key: (min if less else max)(row[key] for row in whole) if len(whole) > 1 else None
-        for key, (_, _, less) in _COMPARED_COLUMNS.items()
-    }
+    keys = [f"{metric}@{k}" for metric in _COMPARED for k in _COMPARED_KS]
+    best = dict.fromkeys([*keys, *_COMPARED_COSTS])
+    if len(whole) > 1:
+        best |= {key: max(row[key] for row in whole) for key in keys}
+        best |= {key: min(row[key] for row in whole) for key in _COMPARED_COSTS}
+
+    def cell(row: dict[str, Any], key: str, decimals: int) -> str:
+        shown = f"{row[key]:.{0 if row[key] >= 100 else decimals}f}"  # 80 columns have room for a few characters
+        shown = f"[bold green]{shown}[/]" if row[key] == best[key] else shown
+        spread = row.get("deviation", {}).get(key)
+        return shown if spread is None else f"{shown}\n[dim]±{spread:.{decimals}f}[/]"
+
     for row in results:
         if "error" in row:
-            table.add_row(escape(row["model"]), *["–"] * len(_COMPARED_COLUMNS), style="red")
+            dashes = ["–"] * (len(_COMPARED) + len(_COMPARED_COSTS))
+            table.add_row(escape(row["model"]), "", *dashes, style="red")
             continue
-        cells = []
-        for key, (_, decimals, _) in _COMPARED_COLUMNS.items():
-            cell = f"{row[key]:.{decimals}f}".replace("100.0", "100")  # 80 columns have room for four characters
-            cell = f"[bold green]{cell}[/]" if row[key] == best[key] else cell
-            if key in row.get("deviation", {}):
-                cell += f"\n[dim]±{row['deviation'][key]:.{decimals}f}[/]"
-            cells.append(cell)
         seeds = f"\n[dim]{row['seeds']} seeds[/]" if "deviation" in row else ""
-        table.add_row(escape(row["model"]) + seeds, *cells)
+        between = "\n\n" if seeds else "\n"  # each number has its deviation below it
+        metrics = ("\n".join(cell(row, f"{metric}@{k}", 1) for k in _COMPARED_KS) for metric in _COMPARED)
+        costs = (cell(row, key, decimals) for key, (_, decimals) in _COMPARED_COSTS.items())
+        ks = between.join(f"@{k}" for k in _COMPARED_KS) + between[1:]
+        table.add_row(escape(row["model"]) + seeds, ks, *metrics, *costs)
     return table
 
 
 def trade_off_table(results: list[dict[str, Any]]) -> Table:
-    """Return P@1 / PSP@1 of several models along the curve between the two."""
-    curves = [(row["model"], row["tradeoff"]) for row in results if "tradeoff" in row]
-    table = _table("P@1 / PSP@1 in percent, from frequent (0) to rare labels (1), along β or the parameter tail")
-    table.add_column("model", overflow="fold", min_width=8)
+    """Return P@1 above PSP@1 of several models along the curve between the two."""
+    shown = [row for row in results if "tradeoff" in row]
+    table = _table("P@1 above PSP@1 in percent, from frequent (0) to rare labels (1), along β or the parameter tail")
+    _add_model_column(table, shown)
     table.add_column("along")
-    knobs = [next(iter(curve[0])) for _, curve in curves]
-    for point in curves[0][1] if curves else []:
+    table.add_column("")
+    knobs = [next(iter(row["tradeoff"][0])) for row in shown]
+    for point in shown[0]["tradeoff"] if shown else []:
         table.add_column(f"{point[knobs[0]]:g}", justify="right", no_wrap=True)
-    for (model, curve), knob in zip(curves, knobs, strict=True):
-        cells = [f"{point['P@1']:.1f} / {point['PSP@1']:.1f}" for point in curve]
-        table.add_row(escape(model), {"beta": "β"}.get(knob, knob), *cells)
+    for row, knob in zip(shown, knobs, strict=True):
+        cells = [f"{point['P@1']:.1f}\n{point['PSP@1']:.1f}" for point in row["tradeoff"]]
+        table.add_row(escape(row["model"]), {"beta": "β"}.get(knob, knob), "P@1\nPSP@1", *cells)
     return table
 
 
 def bins_table(results: list[dict[str, Any]]) -> Table:
     """Return the contribution of frequent and rare labels to P@5 and PSP@5 of several models."""
-    shown = [(row["model"], row["bins"]) for row in results if "bins" in row]
-    table = _table("Contribution to P@5 / PSP@5 in percent, by training points per label; each bin has a fifth of them")
-    table.add_column("model", overflow="fold", min_width=8)
-    for part in shown[0][1] if shown else []:
-        table.add_column(f"{part['frequency_max']:,}–{part['frequency_min']:,}", justify="right", no_wrap=True)
-    for model, parts in shown:
-        table.add_row(escape(model), *(f"{part['P@5']:.1f} / {part['PSP@5']:.1f}" for part in parts))
+    shown = [row for row in results if "bins" in row]
+    table = _table("Contribution to P@5 above PSP@5 in percent, by training points per label; each bin has a fifth")
+    _add_model_column(table, shown)
+    table.add_column("")
+    for part in shown[0]["bins"] if shown else []:
+        heading = f"{part['frequency_max']:,}–\n{part['frequency_min']:,}"
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in shown:
+        cells = (f"{part['P@5']:.1f}\n{part['PSP@5']:.1f}" for part in row["bins"])
+        table.add_row(escape(row["model"]), "P@5\nPSP@5", *cells)
     return table
+
+
+def _add_model_column(table: Table, results: list[dict[str, Any]]) -> None:
+    """Add a column of names with room for the longest, as far as 80 columns have it; longer ones are folded."""
+    longest = max((len(row["model"]) for row in results), default=0)
+    table.add_column("model", overflow="fold", min_width=min(longest, _NAME_WIDTH))
 
 
 def _table(title: str) -> Table:

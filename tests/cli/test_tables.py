@@ -35,36 +35,50 @@ def test_skipped_candidates_are_shown() -> None:
     assert "900 s" in shown.get()
 
 
-def test_the_comparison_fits_a_terminal_of_80_columns() -> None:
-    keys = [f"{metric}@{k}" for metric in ("P", "PSP", "B", "C") for k in (1, 5)]
-    row = {"model": "popular", "train_seconds": 124.1, "predict_ms_per_point": 0.22} | dict.fromkeys(keys, 79.74)
-    row |= {"peak_memory_mb": 1092.0, "model_mb": 109.9}
-    narrow = Console(width=80, file=io.StringIO())
-    perfect = dict.fromkeys(keys, 100.0)
-    narrow.print(tables.comparison_table([row, row | perfect, row | {"model": "bonsai"}], "data"))
-    lines = [line.rstrip() for line in narrow.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    assert lines[-2].endswith("109.9")
-    assert max(map(len, lines)) <= 80
-
-
 def shown_at_80_columns(table: Table) -> list[str]:
     narrow = Console(width=80, file=io.StringIO())
     narrow.print(table)
     return [line.rstrip() for line in narrow.file.getvalue().splitlines()]  # type: ignore[attr-defined]
 
 
-def test_perfect_results_over_seeds_fit_a_terminal_of_80_columns() -> None:
-    keys = [f"{metric}@{k}" for metric in ("P", "PSP", "B", "C") for k in (1, 5)]
-    costs = {"train_seconds": 124.1, "predict_ms_per_point": 0.22, "peak_memory_mb": 1092.0, "model_mb": 109.9}
-    numbers = costs | dict.fromkeys(keys, 100.0)
-    row = {"model": "parabel", "seeds": 3, "deviation": dict.fromkeys(numbers, 0.04)} | numbers
-    lines = shown_at_80_columns(tables.comparison_table([row, row | {"model": "bonsai"}], "data"))
-    model, deviation = lines[-3:-1]
-    assert model.startswith(" bonsai")
-    assert model.endswith("109.9")
-    assert deviation.startswith(" 3 seeds")
-    assert deviation.endswith("±0.0")
+LONG = "ranknet(blend([bonsai, knn]))"
+KEYS = [f"{metric}@{k}" for metric in ("P", "PSP", "B", "C") for k in (1, 5)]
+COSTS = {"train_seconds": 12_124.1, "predict_ms_per_point": 0.22, "peak_memory_mb": 11_092.0, "model_mb": 1109.9}
+
+
+def test_the_comparison_fits_a_terminal_of_80_columns() -> None:
+    row = {"model": "ranknet(parabel)"} | COSTS | dict.fromkeys(KEYS, 79.74)
+    perfect = dict.fromkeys(KEYS, 100.0)
+    lines = shown_at_80_columns(tables.comparison_table([row, row | perfect, row | {"model": LONG}], "data"))
+    first = next(line for line in lines if "ranknet(parabel)" in line)  # a name that is not folded
+    assert first.split() == ["ranknet(parabel)", "@1", *["79.7"] * 4, "12124", "0.22", "11092", "1110"]
+    assert lines[lines.index(first) + 1].split() == ["@5", *["79.7"] * 4]
     assert max(map(len, lines)) <= 80
+
+
+def test_perfect_results_over_seeds_fit_a_terminal_of_80_columns() -> None:
+    numbers = COSTS | dict.fromkeys(KEYS, 100.0)
+    row = {"model": "parabel", "seeds": 3, "deviation": dict.fromkeys(numbers, 0.04)} | numbers
+    lines = shown_at_80_columns(tables.comparison_table([row, row | {"model": LONG}], "data"))
+    at = next(at for at, line in enumerate(lines) if "parabel" in line)
+    assert lines[at].split() == ["parabel", "@1", *["100"] * 4, "12124", "0.22", "11092", "1110"]
+    assert lines[at + 1].split() == ["3", "seeds", *["±0.0"] * 5, "±0.04", "±0", "±0.0"]
+    assert lines[at + 2].split() == ["@5", *["100"] * 4]
+    assert max(map(len, lines)) <= 80
+
+
+def test_curves_and_bins_fit_a_terminal_of_80_columns() -> None:
+    """The last column of the trade-off was cut off."""
+    curve = [{"tail": share, "P@1": 100.0, "PSP@1": 79.7} for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
+    part = {"frequency_max": 123_456, "frequency_min": 12_345, "P@5": 12.3, "PSP@5": 12.2}
+    results = [{"model": LONG, "tradeoff": curve, "bins": [part] * 5}]
+    lines = shown_at_80_columns(tables.trade_off_table(results))
+    assert any(line.endswith("100.0") and line.count("100.0") == 5 for line in lines)
+    assert any(line.count("79.7") == 5 for line in lines)
+    shown = shown_at_80_columns(tables.bins_table(results))
+    assert any(line.count("123,456–") == 5 for line in shown)
+    assert any(line.count("12.2") == 5 for line in shown)
+    assert max(map(len, [*lines, *shown])) <= 80
 
 
 def test_metrics_have_one_line_each_at_80_columns() -> None:
