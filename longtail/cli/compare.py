@@ -130,17 +130,19 @@ def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict
 def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of one model's results with several seeds, and under ``deviation`` their standard deviation.
 
-    The curves are those of the first seed. If a seed failed, its error is the result.
+    The curves are those of the first seed. What one of them lacks, such as the calibration error of rare labels where
+    none was suggested, is None. If a seed failed, its error is the result.
     """
     failed = next((row for row in rows if "error" in row), None)
     if failed is not None:
         return failed
     from statistics import fmean, stdev
 
-    numbers = [key for key, value in rows[0].items() if isinstance(value, int | float)]
+    numbers = [key for key in rows[0] if all(isinstance(row.get(key), int | float) for row in rows)]
+    unknown = {key: None for key in rows[0] if any(row.get(key, 0) is None for row in rows)}
     means = {key: fmean(row[key] for row in rows) for key in numbers}
     spread = {key: stdev(row[key] for row in rows) for key in numbers}
-    return rows[0] | means | {"seeds": len(rows), "deviation": spread}
+    return rows[0] | unknown | means | {"seeds": len(rows), "deviation": spread}
 
 
 def _check_pictures(pictures: dict[str, Path]) -> None:

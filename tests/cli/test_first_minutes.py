@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import load_npz, save_npz
 
 from longtail.cli import worker
+from longtail.cli.compare import over_seeds
 from longtail.registry import load
 
 
@@ -190,6 +191,15 @@ def test_compare_over_seeds(run, table, monkeypatch):
     assert [row["seeds"] for row in results] == [2, 2]
     assert results[0]["deviation"]["P@1"] == 0
     assert "±" in run(*words).stdout
+
+
+def test_a_metric_that_one_seed_lacks_has_no_mean():
+    """compare --seeds ended with a TypeError after all training."""
+    rows = [{"model": "knn", "P@1": 50.0, "ECE-rare@1": 3.0}, {"model": "knn", "P@1": 60.0, "ECE-rare@1": None}]
+    for given in (rows, rows[::-1]):
+        found = over_seeds(given)
+        assert (found["P@1"], found["ECE-rare@1"], found["seeds"]) == (55.0, None, 2)
+        assert list(found["deviation"]) == ["P@1"]
 
 
 def test_word_pairs_are_chosen_by_validation_and_said(run, table, sparse):
