@@ -87,6 +87,11 @@ def test_a_blend_names_its_members_and_the_nearest_points(blend: Tagger) -> None
     assert one.neighbours
     assert all("apple" in point.labels for point in one.neighbours)
     assert one.neighbours[0].similarity >= one.neighbours[-1].similarity > 0
+    assert one.neighbours[0].row is not None
+    for point in one.neighbours:  # a blend learns held-out points last, but keeps the order of the data
+        assert sorted(LABELS[point.row]) == sorted(point.labels)
+    nearest = blend.explain(TEXTS[7], LABELS[7][0])[0].neighbours[0]
+    assert nearest.row == 7
     assert one.label_words == ["apple"]
 
 
@@ -120,6 +125,22 @@ def test_labels_without_points_are_explained_by_their_text(blend: Tagger) -> Non
     assert set(one.label_words) == {"cherry", "tart"}
     assert not one.neighbours
     assert one.members[2].rank == 1
+
+
+def test_the_text_that_labeltext_compares_with_is_explained() -> None:
+    """The words of the label's name were shown, although the model has another text."""
+    texts = {name: f"{name} of the orchard" for name in FRUITS}
+    tagger = Tagger("labeltext(bonsai(n_trees=1))").fit(
+        [*TEXTS, "an orchard"] * 2, [*LABELS, ["fig"]] * 2, label_texts=texts
+    )
+    assert set(tagger.explain("an orchard with a fig", "fig")[0].label_words) == {"orchard", "fig"}
+
+
+def test_points_of_a_part_have_no_row() -> None:
+    tagger = Tagger("knn").fit(TEXTS, LABELS)
+    assert tagger.explain(TEXTS[3], LABELS[3][0])[0].neighbours[0].row == 3
+    tagger.n_points_ += 1  # as where only a part of the points is kept
+    assert tagger.explain(TEXTS[3], LABELS[3][0])[0].neighbours[0].row is None
 
 
 def test_label_names_are_the_text_where_the_model_keeps_none(dismec: Tagger) -> None:

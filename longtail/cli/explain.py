@@ -79,7 +79,8 @@ def _facts_table(one: LabelExplanation) -> Table:
     for at, point in enumerate(one.neighbours):
         names = ", ".join(_short_name(name) for name in point.labels[:_NEIGHBOUR_LABELS])
         names += ", …" if len(point.labels) > _NEIGHBOUR_LABELS else ""
-        table.add_row(Text("" if at else "  nearest points", "dim"), Text(f"{point.similarity:.2f}  {names}"))
+        row = "" if point.row is None else f"row {point.row}: "
+        table.add_row(Text("" if at else "  nearest points", "dim"), Text(f"{point.similarity:.2f}  {row}{names}"))
     for at, member in enumerate(one.members):
         own = f"{member.score:.3f} (rank {member.rank})" if member.score is not None else "not listed"
         share = "" if member.contribution is None else f"{member.contribution:+.2f}  "

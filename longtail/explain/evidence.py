@@ -25,8 +25,13 @@ _NEIGHBOURS_SHOWN = 3
 _NEAR_LABELS_SHOWN = 10
 
 
-def near_points(ranker: Ranker, point: csr_array, labels: Sequence[int], names: Sequence[str]) -> list[list[Neighbour]]:
-    """Return, per label, the nearest training points that have it; empty lists if the model keeps no points."""
+def near_points(
+    ranker: Ranker, point: csr_array, labels: Sequence[int], names: Sequence[str], n_points: int
+) -> list[list[Neighbour]]:
+    """Return, per label, the nearest training points that have it; empty lists if the model keeps no points.
+
+    `n_points` is the number of training points: a model that keeps all of them keeps them in their order.
+    """
     knn = next((one for one in rankers_within(ranker) if isinstance(one, KNN)), None)
     if knn is None:
         return [[] for _ in labels]
@@ -37,7 +42,8 @@ def near_points(ranker: Ranker, point: csr_array, labels: Sequence[int], names: 
     for label in labels:
         having = [at for at, own in enumerate(owned) if label in own][:_NEIGHBOURS_SHOWN]
         named = {at: [names[j] for j in owned[at][:_NEAR_LABELS_SHOWN].tolist()] for at in having}
-        near.append([Neighbour(float(similarity[at]), named[at]) for at in having])
+        numbers = {at: int(rows[at]) if len(stored.label_ptr) == n_points + 1 else None for at in having}
+        near.append([Neighbour(float(similarity[at]), named[at], numbers[at]) for at in having])
     return near
 
 

@@ -72,7 +72,7 @@ def explain_text(
     else:
         effects = _occlude(tagger, text, vector, words, spans, wanted, depth)
     names, counts = tagger.label_names_, tagger.label_counts_
-    near = near_points(tagger.ranker_, terms, wanted, names)
+    near = near_points(tagger.ranker_, terms, wanted, names, tagger.n_points_)
     matched = matching_words(tagger.ranker_, tagger.vectorizer_, terms, wanted, names, words)
     members = member_scores(tagger.ranker_, point, wanted, depth)
     listed = set(best.indices.tolist())

@@ -34,10 +34,22 @@ class ExplainedWord:
 
 @dataclass(frozen=True)
 class Neighbour:
-    """A training point near the text that has the label: its similarity (a cosine) and all of its labels."""
+    """A training point near the text that has the label.
+
+    Attributes
+    ----------
+    similarity : float
+        Cosine of the two texts.
+    labels : list of str
+        All of its labels.
+    row : int or None
+        Its row in the training data, counted from 0; corrections that were learnt later follow. None where the model
+        keeps a part of the points only, and so not their rows.
+    """
 
     similarity: float
     labels: list[str]
+    row: int | None = None
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
 from longtail.sparse import select_entries
 
-_HOLDERS = ("base_", "tail_", "members_", "ranker_")  # attributes in which rankers keep the rankers in them
+_HOLDERS = ("base_", "tail_", "members_", "matcher_")  # attributes in which rankers keep the rankers in them
 _POINTS_PER_TASK = 8192  # points that one task of a cluster predicts
 
 

@@ -70,7 +70,10 @@ class KNN(Ranker):
         return self
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        self.partial_fit(part.X[part.rest], part.Y[part.rest])
+        """Keep all points that are learnt from, in the order of the data: explanations name them by their row."""
+        rows = np.sort(part.all_rows())
+        every = len(rows) == part.X.shape[0]
+        self.points_ = SparseKNN.of(part.X, part.Y) if every else SparseKNN.of(part.X[rows], part.Y[rows])
 
     def _rest_share(self, n_points: int) -> float:
         return 0.0
