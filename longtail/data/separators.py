@@ -262,6 +262,11 @@ def is_missing(value: Any) -> bool:
     return value is None or (number and bool(value != value)) or type(value).__name__ in _MISSING
 
 
+def given_cell(cell: Any) -> Any:
+    """Return a cell of labels; None for the text NaN, which a missing value becomes where it is written as text."""
+    return None if isinstance(cell, str) and cell.strip() in ("NaN", "nan") else cell
+
+
 def holds_uris(cell: str) -> bool:
     """Return whether a cell is one URI, or several separated by spaces."""
     return all(_URI.fullmatch(token) and token.count("://") <= 1 for token in cell.split())

@@ -29,6 +29,7 @@ from longtail.data.separators import (
     LabelCounts,
     choose_separator,
     cut_cell,
+    given_cell,
     holds_uris,
     is_missing,
     likelier_separator,
@@ -54,6 +55,7 @@ LABELS_NAMES = (
 )
 ID_NAMES = ("uid", "id")
 _PARQUET_ROWS = 1 << 16  # rows that are in memory at once
+_MOST_UNLABELLED = 1000  # first lines of a TSV file without labels, after which it is taken to have a header
 _POLARS_SECONDS = 30.0  # after which polars, which counts rows in milliseconds, will never answer
 _LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
 _SET_TYPES = ("set", "frozenset")  # sorted, so that labels have the same numbers in every process
@@ -126,7 +128,7 @@ class TableReader:
         lines = array("q")
         for number, columns, row, text in self._rows(table, rows_of):
             texts.append(text)
-            cell = row[len(columns.texts)] if columns.labels else None
+            cell = given_cell(row[len(columns.texts)]) if columns.labels else None
             cells.append(cell if isinstance(cell, str) else array("i", self._numbers(_names(table, cell, number))))
             ids.append(None if columns.ids is None or is_missing(row[-1]) else str(row[-1]))
             lines.append(number)
@@ -332,7 +334,10 @@ def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Ch
             if delimiter is None:
                 delimiter = max(",;\t", key=head.count)
             rows = chain([head] if head else [], text)
-            headerless = plain_name(path).endswith(".tsv") and _is_headerless(head)
+            headerless = False
+            if plain_name(path).endswith(".tsv"):
+                first = _until_labels(head, text)
+                rows, headerless = chain(first, text), _is_headerless(first[-1])
             if headerless or (plain_name(path).endswith(".tsv") and _has_plain_lines(path)):
                 reader: Any = _PlainLines(rows, unquote=not headerless)
             else:
@@ -386,6 +391,17 @@ def _is_headerless(head: str) -> bool:
     """Return whether a TSV file begins with a text and URIs instead of the names of its columns."""
     _, tab, cell = head.partition("\t")
     return bool(tab and cell.strip() and holds_uris(cell))
+
+
+def _until_labels(head: str, following: Iterator[str]) -> list[str]:
+    """Return the first line and, while their second fields are empty, the following ones: points without labels."""
+    lines = [head]
+    while "\t" in lines[-1] and not lines[-1].partition("\t")[2].strip() and len(lines) < _MOST_UNLABELLED:
+        line = next(following, None)
+        if line is None:
+            break
+        lines.append(line)
+    return lines
 
 
 def _has_plain_lines(path: Path) -> bool:

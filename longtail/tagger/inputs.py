@@ -13,6 +13,7 @@ from longtail.data.separators import (
     LabelCounts,
     choose_separator,
     cut_cell,
+    given_cell,
     is_missing,
     likelier_separator,
     report_separator,
@@ -40,7 +41,7 @@ def label_lists(labels: Any) -> Any:
         return csr_array(labels, dtype=np.float32)
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         return labels  # a matrix, or something that is refused later
-    rows = [[] if is_missing(row) else row for row in labels]
+    rows = [[] if is_missing(given_cell(row)) else row for row in labels]
     if hasattr(labels, "to_list") and any(isinstance(row, str) for row in rows):
         rows = _cut_cells(rows)
 

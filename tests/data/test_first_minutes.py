@@ -6,6 +6,7 @@ import json
 import logging
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from longtail.data import TextVectorizer, read, write
@@ -24,6 +25,27 @@ def short_texts(tmp_path: Path) -> Path:
     path = tmp_path / "yso.tsv"
     path.write_text(SHORT_TEXTS)
     return path
+
+
+def test_headerless_lines_without_subjects_may_come_first(tmp_path):
+    path = tmp_path / "short.tsv"
+    path.write_text("a text\t\nmore\t\nmosses\t<http://x.example/1> <http://x.example/2>\nlast\t\n")
+    data = read(path, vectorizer=None)
+    assert data.texts == ["a text", "more", "mosses", "last"]
+    assert np.diff(data.Y.indptr).tolist() == [0, 0, 2, 0]
+    path.write_text("a text\t\nmore\tno subjects\n")
+    with pytest.raises(DataError):
+        read(path, vectorizer=None)
+
+
+def test_the_text_nan_is_no_label(tmp_path):
+    """It became the commonest label."""
+    (tmp_path / "d.csv").write_text("text,labels\na,NaN\nb,moss\nc,nan\nd,javascript|NaN\n")
+    data = read(tmp_path / "d.csv", vectorizer=None)
+    assert data.label_names == ["moss", "javascript", "NaN"]
+    assert np.diff(data.Y.indptr).tolist() == [0, 1, 0, 2]
+    (tmp_path / "n.csv").write_text("text,labels\na,NaN\nb,7 8\n")
+    assert read(tmp_path / "n.csv", vectorizer=None).label_names == ["7", "8"]
 
 
 def test_a_headerless_tsv_of_texts_and_uris(short_texts):
