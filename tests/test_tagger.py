@@ -371,3 +371,40 @@ def test_decisions_of_texts_are_an_indicator_matrix() -> None:
         tagger.predict_labels(texts, 2)
     tagger.optimize(texts, labels, limit=1)
     assert np.diff(tagger.predict_labels(texts, "auto").indptr).max() == 1
+
+
+class Series(list[Any]):
+    """A column as pandas and polars have it."""
+
+    dtype = "object"
+
+    def to_list(self) -> list[Any]:
+        return list(self)
+
+
+def test_columns_of_data_frames_are_read_as_read_does() -> None:
+    texts = Series(["red apple", float("nan"), "fast car"])  # a missing text is an empty one
+    numbers = Series([7.0, float("nan"), 8])  # what pandas makes of whole numbers where one is missing
+    assert list(Tagger("popular").fit(texts, numbers).label_names_) == ["7", "8"]
+    assert list(Tagger("popular").fit(texts, Series(["a|b", "NaN", "b|c"])).label_names_) == ["a", "b", "c"]
+    assert list(Tagger("popular").fit(texts, Series([np.array([7]), np.array([]), 8])).label_names_) == ["7", "8"]
+    for wrong in ([0.5, 1, 2], ["['a']", "['b']", "[]"]):
+        with pytest.raises(DataError, match="not a list"):
+            Tagger("popular").fit(texts, Series(wrong))
+    found = longtail.evaluate(Series([["a"], ["b"]]), [["a"], ["a"]], ks=(1,))
+    assert found["P@1"] == 50
+    with pytest.raises(DataError, match=r"'a\|b' where a list belongs. Cut the column first, as in df"):
+        longtail.evaluate(Series(["a|b"]), [["a"]])
+
+
+def test_data_frames_are_refused_with_what_to_do() -> None:
+    class Frame(list[str]):
+        columns = ("text", "labels")
+
+    for fit, advice in (
+        (lambda: Tagger("popular").fit(Frame(), [["a"]]), "texts is a DataFrame. Give one of its columns"),
+        (lambda: Tagger("popular").fit(["a"], Frame()), "labels is a DataFrame. Give one of its columns"),
+        (lambda: Tagger("popular").fit_dataset(Frame()), "data is a Frame, not a Dataset. Read it first"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(DataError, match=advice):
+            fit()

@@ -267,6 +267,18 @@ def given_cell(cell: Any) -> Any:
     return None if isinstance(cell, str) and cell.strip() in ("NaN", "nan") else cell
 
 
+def label_of(value: Any) -> str | None:
+    """Return a label name: "" for a missing one, None for what cannot be one."""
+    if isinstance(value, str):
+        return value.strip()
+    if is_missing(value):
+        return ""
+    if isinstance(value, float) and value.is_integer():  # pandas turns whole numbers into floats if one is missing
+        value = int(value)
+    whole = hasattr(value, "__index__") and type(value).__name__ not in ("bool", "bool_")
+    return str(int(value)) if whole else None
+
+
 def holds_uris(cell: str) -> bool:
     """Return whether a cell is one URI, or several separated by spaces."""
     return all(_URI.fullmatch(token) and token.count("://") <= 1 for token in cell.split())

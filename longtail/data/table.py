@@ -32,6 +32,7 @@ from longtail.data.separators import (
     given_cell,
     holds_uris,
     is_missing,
+    label_of,
     likelier_separator,
     logger,
     report_separator,
@@ -513,23 +514,11 @@ def _names(table: _Table, cell: Any, number: int) -> list[str]:
         return []
     kind = type(cell).__name__
     values = sorted(cell, key=str) if kind in _SET_TYPES else list(cell) if kind in _LIST_TYPES else [cell]
-    names = [_cell_label(value) for value in values]
+    names = [label_of(value) for value in values]
     if None in names:
         remedy = "Labels are strings or whole numbers, in a list or in one string with a separator"
         raise table.error("the labels are not a list of names", number, remedy=remedy)
     return [name for name in names if name]
-
-
-def _cell_label(value: Any) -> str | None:
-    """Return a label name: "" for a missing one, None for what cannot be one."""
-    if isinstance(value, str):
-        return value.strip()
-    if is_missing(value):
-        return ""
-    if isinstance(value, float) and value.is_integer():  # pandas turns whole numbers into floats if one is missing
-        value = int(value)
-    whole = hasattr(value, "__index__") and type(value).__name__ not in ("bool", "bool_")
-    return str(int(value)) if whole else None
 
 
 def _literal(table: _Table, cell: str, number: int) -> Any:

@@ -234,7 +234,8 @@ def _size(matrix: sparse.csr_array) -> str:
 
 def are_lists(values: Any) -> bool:
     """Return whether the values are lists of names rather than a matrix."""
-    return not sparse.issparse(values) and not hasattr(values, "dtype") and isinstance(values, Iterable)
+    listed = not hasattr(values, "dtype") or hasattr(values, "to_list")  # a Series has both
+    return not sparse.issparse(values) and listed and isinstance(values, Iterable)
 
 
 def named_matrices(
@@ -284,7 +285,9 @@ def _entries(rows: Any, what: str, numbers: dict[str, int]) -> tuple[list[int], 
         if row is None or (isinstance(row, float) and row != row):
             row = []  # a missing value of a data frame
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):
-            raise DataError(f"{what} has {row!r} where a list belongs", row=number, remedy=_LISTS_FORM)
+            cut = 'Cut the column first, as in df["tags"].str.split("|")'
+            remedy = cut if hasattr(rows, "to_list") and isinstance(row, str) else _LISTS_FORM
+            raise DataError(f"{what} has {row!r} where a list belongs", row=number, remedy=remedy)
         own: dict[int, float] = {}
         for rank, one in enumerate(row.items() if isinstance(row, Mapping) else row):
             name, score = one if isinstance(one, tuple | list) and len(one) == 2 else (one, 1 / (1 + rank))

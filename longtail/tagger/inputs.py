@@ -15,6 +15,7 @@ from longtail.data.separators import (
     cut_cell,
     given_cell,
     is_missing,
+    label_of,
     likelier_separator,
     report_separator,
 )
@@ -22,16 +23,19 @@ from longtail.errors import DataError
 
 
 def text_list(texts: Any) -> list[str]:
-    """Return a list of a list, a Series or anything else that holds texts."""
+    """Return a list of a list, a Series or anything else that holds texts; a missing cell of a Series is empty."""
     if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
         raise DataError("texts is not a list of strings", remedy="Put a single text into a list: [text]")
-    return list(texts)
+    if hasattr(texts, "columns"):
+        raise DataError("texts is a DataFrame", remedy="Give one of its columns; longtail.read joins several")
+    return ["" if is_missing(text) else text for text in texts] if hasattr(texts, "to_list") else list(texts)
 
 
 def label_lists(labels: Any) -> Any:
     """Return lists of labels without None and NaN, which data frames have for a text without labels, and blank names.
 
-    A Series whose cells are text is cut as a column of a table is, and the separator is logged. A dense matrix of zeros
+    A Series is read as a column of a table is: cells of text are cut, and the separator is logged; a number is a label.
+    A dense matrix of zeros
     and ones is a label matrix, as a sparse one is.
     """
     if hasattr(labels, "columns") and not issparse(labels):
@@ -42,8 +46,10 @@ def label_lists(labels: Any) -> Any:
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         return labels  # a matrix, or something that is refused later
     rows = [[] if is_missing(given_cell(row)) else row for row in labels]
-    if hasattr(labels, "to_list") and any(isinstance(row, str) for row in rows):
-        rows = _cut_cells(rows)
+    if hasattr(labels, "to_list"):
+        if any(isinstance(row, str) for row in rows):
+            rows = _cut_cells(rows)
+        rows = [row if isinstance(row, Iterable) or (label := label_of(row)) is None else [label] for row in rows]
 
     def known(row: Any) -> Any:
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):

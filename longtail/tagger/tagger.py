@@ -235,7 +235,14 @@ class Tagger(EditableTagger):
         data : Dataset
             Points with features, and their labels.
         """
+        from longtail.data import Dataset
+
         self.check_params()
+        if not isinstance(data, Dataset):
+            raise DataError(
+                f"data is a {type(data).__name__}, not a Dataset",
+                remedy="Read it first: fit_dataset(longtail.read(data)); or give texts and labels to fit",
+            )
         X, Y, Z = training_matrices(data)
         ranker = given_vectors(self._ranker(), data.vector_size).fit(X, Y, label_features=Z)
         self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
