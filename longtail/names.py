@@ -195,8 +195,8 @@ def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | No
     n_shared = int(np.count_nonzero(present < n_known))
     what = f"{n_shared:,} of {len(present):,} labels are known to this model"
     remedy = (
-        "Labels are matched by name and cut as in the training data: check the spelling, the labels column "
-        "(--labels-column) and the separator (--labels-separator)"
+        "Labels are matched by name and cut as in the training data: check the spelling, the column labels= "
+        "(--labels-column on the command line) and labels_separator= (--labels-separator on the command line)"
     )
     if len(present) and not n_shared:
         raise DataError(what, remedy=f"{remedy}, or train the model on data with these labels")

@@ -10,6 +10,7 @@ from longtail import registry
 from longtail.cli.console import number_of, out, print_json, print_result
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.cli.predict import text_from_shell
+from longtail.errors import SettingsError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 _WORDS_SHOWN = 8  # per direction
 _NEIGHBOUR_LABELS = 6  # of a neighbour
-TextOption = Annotated[str, typer.Option("--text", "-t", metavar="TEXT", help="The text.", show_default=False)]
+TextOption = Annotated[
+    list[str], typer.Option("--text", "-t", metavar="TEXT", help="The text, one at a time.", show_default=False)
+]
 BestLabelsOption = Annotated[int, typer.Option("-k", min=1, metavar="INT", help="Number of best labels to explain.")]
 LabelsOption = Annotated[
     list[str] | None,
@@ -36,7 +39,9 @@ def explain_labels(
     folder: ModelFolder, text: TextOption, label: LabelsOption = None, k: BestLabelsOption = 5, json: JsonFlag = False
 ) -> None:
     """Show the words that raised and lowered each label of a text, and other evidence for it."""
-    explanation = registry.load_tagger(folder).explain(text_from_shell(text), label, k)
+    if len(text) > 1:
+        raise SettingsError(f"{len(text)} texts are given with --text. Give one, and explain the others one by one.")
+    explanation = registry.load_tagger(folder).explain(text_from_shell(text[0]), label, k)
     print_json(explanation.as_dict()) if json else _print_explanation(explanation)
 
 

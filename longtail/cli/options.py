@@ -98,6 +98,12 @@ class DataOptions:
         ),
     ] = None
 
+    def refuse_given(self, why: str) -> None:
+        """Refuse the options that are given, where they have no effect."""
+        given = [name for name, value in vars(self).items() if value is not None]
+        if given:
+            raise SettingsError(f"--{given[0].replace('_', '-')} has no effect: {why}. Leave it out.")
+
     def for_model(self, tagger: Tagger, name: str) -> DataOptions:
         """Return options that cut labels at the separator of a model's training data, unless a separator is given."""
         separator = tagger.notes_.get("labels_separator")
@@ -236,7 +242,10 @@ def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectori
             raise SettingsError(f"TF-IDF has no parameter {key!r}. Its parameters: {', '.join(sorted(known))}.")
         own[key] = tuple(value) if isinstance(value, list) else value
     vectorizer = TextVectorizer(**own)
-    vectorizer.check_params()
+    try:
+        vectorizer.check_params()
+    except SettingsError as error:  # which begins with the name of the parameter
+        raise SettingsError(f"--set text.{error}") from None
     return settings, vectorizer
 
 

@@ -75,6 +75,8 @@ def predict_labels(
     _check(text, input, out_file, resume, engine)
     if out_file is not None and str(out_file) != "-" and not is_pattern(input):
         check_output_file(out_file, "--out", input, options.labels_file)
+    if text:
+        options.refuse_given("the texts are given with --text, and no file is read")
     read_threshold(decisions.threshold)
     tagger = registry.load_tagger(folder)
     wanted = decisions.of(tagger)

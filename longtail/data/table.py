@@ -180,6 +180,8 @@ class TableReader:
                 names = cut_cell(cell, self.separator)
             counts.add(names)
             rows.append(self._numbers(names))
+        if self._given and cells and not counts.n_rows and any(not isinstance(cell, str) and cell for cell in cells):
+            logger.info("%s, column %r: labels are lists, which no separator cuts.", table.name, column)
         usual = choose_separator(cells) if self._given and not counts.n_cut else None
         likelier = None if self._given else likelier_separator(cells, self.separator)
         source = f"{table.name}, column {column!r}"

@@ -51,6 +51,9 @@ from longtail.params import Allowed, Boolean, Constraint, Integer, Jobs, Number,
 from longtail.sparse import frozen
 
 ANALYZERS = ("auto", "word", "char_wb")
+_OTHER_DF = (
+    "Lower min_df (--set text.min_df on the command line) or raise max_df (--set text.max_df on the command line)"
+)
 
 
 def _is_frequency(value: Any) -> bool:
@@ -292,16 +295,15 @@ class TextVectorizer(Params):
         if not terms.size:
             raise DataError(
                 f"no text holds a term: {self.ngrams or 1} word(s) of {self.min_length} characters or more",
-                remedy="Check that the right column was read, or lower min_length",
+                remedy="Check that the right column was read, "
+                "or lower min_length (--set text.min_length on the command line)",
             )
         frequency = terms.document_frequency[: terms.size]
         low, high = (
             df * n_documents if isinstance(df, float | np.floating) else df for df in (self.min_df, self.max_df)
         )
         if high < low:
-            raise SettingsError(
-                f"max_df={self.max_df} allows fewer documents than min_df={self.min_df}. Lower min_df or raise max_df."
-            )
+            raise SettingsError(f"max_df={self.max_df} allows fewer documents than min_df={self.min_df}. {_OTHER_DF}.")
         wanted = frequency >= low
         for ids in label_term_ids:
             wanted[ids] = True
@@ -309,7 +311,7 @@ class TextVectorizer(Params):
         if not chosen.size:
             raise DataError(
                 f"min_df={self.min_df} and max_df={self.max_df} drop all of the {terms.size} terms",
-                remedy="Lower min_df or raise max_df",
+                remedy=_OTHER_DF,
             )
         chosen = chosen[table.sort_terms(terms.table.blob, terms.table.offsets, chosen)]
         if self.max_features is not None and self.max_features < chosen.size:

@@ -267,8 +267,8 @@ class Ranker(StoredRanker):
             return check_threshold(threshold)
         if self.threshold_ is None:
             raise ModelError(
-                f"{type(self).__name__} has no automatic threshold. Give a number, choose one on held-out points "
-                f"(longtail optimize DIR DATA --save), or train calibrated({self.kind})."
+                f"{type(self).__name__} has no automatic threshold. Give a number, choose one on held-out points with "
+                f"Tagger.optimize or longtail optimize DIR DATA --save, or train calibrated({self.kind})."
             )
         return self.threshold_
 

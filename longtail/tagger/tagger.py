@@ -556,7 +556,7 @@ class Tagger(EditableTagger):
         if not self.reads_text():
             raise ModelError(
                 "This model was trained with ready vectors of texts and has no encoder, so it cannot read text alone. "
-                "Give vectors too, with Tagger.features(texts, vectors) or --vectors, or train it with an encoder."
+                "Give vectors to Tagger.features (--vectors on the command line) too, or train it with an encoder."
             )
         return self.vectorizer_.transform(texts)
 

@@ -53,7 +53,7 @@ def test_every_parameter_of_every_model(model: str, run: Run, here: Path) -> Non
 def test_parameters_of_the_vectorizer(name: str, run: Run, here: Path) -> None:
     for word in ("x", "", "NaN", "-1.5", "[1]", "{}", "2147483648"):
         for verb in (["train", "nowhere.csv", "-m", "popular", "-o", "out"], ["convert", "nowhere.csv", "out"]):
-            assert f"error: {name} is" in run(*verb, "--set", f"text.{name}={word}", code=2).stderr
+            assert f"error: --set text.{name} is" in run(*verb, "--set", f"text.{name}={word}", code=2).stderr
     assert list(here.iterdir()) == []
 
 
@@ -140,3 +140,26 @@ def test_no_option_that_takes_a_number_is_forgotten() -> None:
         for name, hint in hints.items():
             if "Annotated[int" in hint or "Annotated[float" in hint:
                 assert set(names[name]) & set(listed), f"{verb} {names[name]}"
+
+
+def test_settings_of_text_have_the_names_of_the_command_line_in_errors(run: Run, table: Path, here: Path) -> None:
+    advised = {"text.min_df=900": "raise --set text.max_df", "text.min_length=99": "or lower --set text.min_length"}
+    for setting, advice in advised.items():
+        error = run("train", table, "--model", "popular", "--set", setting, "--out", "m", code=2).stderr
+        assert advice in " ".join(error.split())
+        assert "on the command line" not in error
+
+
+def test_options_of_files_are_refused_where_texts_are_given(run: Run, table: Path, here: Path) -> None:
+    run("train", table, "--model", "popular", "--out", "m")
+    for option, value in (("--text-column", "title"), ("--labels-file", table), ("--format", "table")):
+        error = " ".join(run("predict", "m", "--text", "a pear", option, value, code=2).stderr.split())
+        assert f"{option} has no effect: the texts are given with --text" in error
+    refused = run("explain", "m", "--text", "a pear", "--text", "a plum", code=2).stderr
+    assert "2 texts are given with --text. Give one" in " ".join(refused.split())
+
+
+def test_a_separator_of_labels_that_are_lists_is_remarked_on(run: Run, here: Path) -> None:
+    (here / "d.jsonl").write_text('{"text": "a bird", "labels": ["x|y"]}\n' * 3)
+    shown = run("train", "d.jsonl", "--labels-separator", "|", "--model", "popular", "--out", "m").stderr
+    assert "labels are lists, which no separator cuts" in shown
