@@ -148,8 +148,8 @@ def test_compare_draws_the_tradeoff_and_the_bins(run: Run, raw: Path, here: Path
     assert [point["tail"] for point in rows[1]["tradeoff"]] == [0, 0.25, 0.5, 0.75, 1]
     assert rows[1]["P@5"] == pytest.approx(sum(part["P@5"] for part in rows[1]["bins"]))
     told = run(*words).stdout
-    assert "P@1 / PSP@1" in told
-    assert "P@5 / PSP@5" in told
+    assert "P@1 above PSP@1" in told
+    assert "P@5 above PSP@5" in told
 
 
 @pytest.mark.parametrize(
