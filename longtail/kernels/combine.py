@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import njit
-from longtail.kernels.likeness import Profile, _compare_profile, _fill_table, _table_size
+from longtail.kernels.likeness import Profile, compare_profile, fill_table, table_size
 from longtail.kernels.oblivious_trees import ObliviousTrees, add_trees
 from longtail.kernels.topk import TopLabels as TopLabels
 from longtail.kernels.topk import top_k_pairs
@@ -210,11 +210,11 @@ def _add_likeness(points, i, profile, labels, n, first, out):
     """Write how alike point i and n labels are to the columns of out (n, features) from `first` on."""
     if out.shape[1] == first:
         return
-    size = _table_size(points, i)
+    size = table_size(points, i)
     keys, values = np.empty(size, np.int32), np.empty(size, np.float32)
-    _fill_table(points, i, keys, values)
+    fill_table(points, i, keys, values)
     for a in range(n):
-        _compare_profile(profile, labels[a], keys, values, out[a, first:])
+        compare_profile(profile, labels[a], keys, values, out[a, first:])
 
 
 @njit(cache=True, nogil=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from longtail.kernels.combine import log_odds_of, probability
 from longtail.kernels.compiling import njit
-from longtail.kernels.search import _dot
+from longtail.kernels.search import dot_product
 
 
 class DocumentBlock(NamedTuple):
@@ -84,7 +84,7 @@ def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, 
             if lists[i, a] >= 0:
                 m = cluster_of[lists[i, a]]
                 if m >= 0:
-                    near = _dot(encoded[i], cluster_vectors[m])
+                    near = dot_product(encoded[i], cluster_vectors[m])
                     odds[i, a] = log_odds_of(probability(odds[i, a]) * probability(near))
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, njit
 
 
 class LabelVectors(NamedTuple):
@@ -37,8 +37,8 @@ def _feature_slot(keys, feature):
     return slot
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _table_size(points, i):
+@inner(borrows=True)
+def table_size(points, i):
     """Return the size of the hash table for the features of point i."""
     size = 16
     while size < 4 * (points.ptr[i + 1] - points.ptr[i]):
@@ -46,9 +46,9 @@ def _table_size(points, i):
     return size
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _fill_table(points, i, keys, values):
-    """Write the features of point i, scaled to length 1, into a hash table of :func:`_table_size`."""
+@inner(borrows=True)
+def fill_table(points, i, keys, values):
+    """Write the features of point i, scaled to length 1, into a hash table of :func:`table_size`."""
     keys[:] = -1
     square = 0.0
     for p in range(points.ptr[i], points.ptr[i + 1]):
@@ -81,8 +81,8 @@ def _compare(vectors, label, keys, values, out):
         out[2] = covers
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _compare_profile(profile, label, keys, values, out):
+@inner(borrows=True)
+def compare_profile(profile, label, keys, values, out):
     """Write all features by which a point is compared with one label."""
     n = 0
     if profile.text.ptr.shape[0] > 1:
@@ -96,10 +96,10 @@ def _compare_profile(profile, label, keys, values, out):
 def write_likeness(points, profile, labels, first, last, out):
     """Compare rows first..last with each of their listed labels (N, S), -1 after the last; out (N, S, features)."""
     for i in range(first, last):
-        size = _table_size(points, i)
+        size = table_size(points, i)
         keys, values = np.empty(size, np.int32), np.empty(size, np.float32)
-        _fill_table(points, i, keys, values)
+        fill_table(points, i, keys, values)
         for a in range(labels.shape[1]):
             out[i, a] = 0.0
             if labels[i, a] >= 0:
-                _compare_profile(profile, labels[i, a], keys, values, out[i, a])
+                compare_profile(profile, labels[i, a], keys, values, out[i, a])

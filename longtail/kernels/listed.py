@@ -6,7 +6,7 @@ import numpy as np
 
 from longtail.kernels.combine import FLOOR, probability
 from longtail.kernels.compiling import njit
-from longtail.kernels.search import _dot
+from longtail.kernels.search import dot_product
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 
@@ -16,7 +16,7 @@ def score_lists(points, vectors, lists, first, last, out):
     for i in range(first, last):
         for a in range(lists.shape[1]):
             at = lists[i, a]
-            out[i, a] = _dot(points[i], vectors[at]) if at >= 0 else FLOOR
+            out[i, a] = dot_product(points[i], vectors[at]) if at >= 0 else FLOOR
 
 
 @njit(cache=True, nogil=True, borrows=True)

@@ -19,7 +19,7 @@ from longtail.kernels import sparse_logistic
 from longtail.kernels.compiling import njit
 from longtail.kernels.gather import gather_rows
 from longtail.kernels.partition import partition
-from longtail.kernels.solve import _next
+from longtail.kernels.solve import next_random
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 _HIGH, _ONE = np.uint64(40), np.uint64(1)
@@ -167,7 +167,7 @@ def grow_point_tree(X, Y, gains, points, n_features, growth, seed):
         if size > growth.max_leaf:
             side = sides[:size]
             for a in range(size):
-                state = _next(state)
+                state = next_random(state)
                 side[a] = (state >> _HIGH) & _ONE
             ones = partition(members, Y, gains, side, total, discount, 50)
             if 0 < ones < size:

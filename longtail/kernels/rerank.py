@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import njit
-from longtail.kernels.solve import _next
+from longtail.kernels.solve import next_random
 from longtail.kernels.topk import ABOVE_ZERO, fill_places
 
 N_FEATURES = 8
@@ -345,7 +345,7 @@ def _draw_used(right, n_irrelevant, place, used, state):
     take = others if n_irrelevant < 0 else min(n_irrelevant, others)
     for a in range(take):
         if take < others:
-            state = _next(state)
+            state = next_random(state)
             b = a + np.int64(state % np.uint64(others - a))
             place[a], place[b] = place[b], place[a]
         used[place[a]] = True

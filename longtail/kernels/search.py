@@ -1,8 +1,8 @@
 """Nearest vectors by inner product: an exact scan, exact scores for a matrix product, and partitions of 8-bit codes.
 
 Vectors are rows of float32. Higher scores are better, and equal scores rank by smaller id. Every score that a search
-returns is computed by `_dot`, which adds in one fixed order: a query has the same scores alone, in a batch, and in
-every kind of index. Matrix products and 8-bit codes are less exact; they only select the vectors to score.
+returns is computed by `dot_product`, which adds in one fixed order: a query has the same scores alone, in a batch, and
+in every kind of index. Matrix products and 8-bit codes are less exact; they only select the vectors to score.
 
 All kernels are serial and release the interpreter lock. Values must be finite (see `squares`).
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import inner, kernel, njit
-from longtail.kernels.topk import _sift_down, _sort_heap, top_k_pairs, top_k_row
+from longtail.kernels.topk import sift_down, sort_heap, top_k_pairs, top_k_row
 
 # Sums may be reordered into vector lanes, but not-a-number stays one, unlike under fastmath=True.
 _SUMS = {"reassoc", "contract", "nsz"}
@@ -54,8 +54,9 @@ class Effort(NamedTuple):
     hubs: bool  # whether the first partition is always opened first, whatever its centroid
 
 
-@njit(cache=True, nogil=True, fastmath=_SUMS)
-def _dot(a, b):
+@inner(fastmath=_SUMS)
+def dot_product(a, b):
+    """Return the inner product of two vectors, added in one fixed order."""
     total = np.float32(0.0)
     for i in range(a.shape[0]):
         total += a[i] * b[i]
@@ -93,7 +94,7 @@ def _offer(ids, values, size, k, new_id, value):
         return size + 1
     if value > values[0] or (value == values[0] and new_id < ids[0]):
         ids[0], values[0] = new_id, value
-        _sift_down(ids, values, 0, k)
+        sift_down(ids, values, 0, k)
     return size
 
 
@@ -101,7 +102,7 @@ def _offer(ids, values, size, k, new_id, value):
 def squares(rows, out):
     """Compute the squared length of each row; return the first row whose length is not finite or too large, or -1."""
     for i in range(rows.shape[0]):
-        out[i] = _dot(rows[i], rows[i])
+        out[i] = dot_product(rows[i], rows[i])
         if not out[i] <= 1e37:  # so that no product or squared distance of two rows overflows
             return i
     return -1
@@ -123,12 +124,12 @@ def scale_rows(rows, out):
         largest = np.float32(0.0)
         for j in range(rows.shape[1]):
             largest = max(largest, abs(rows[i, j]))
-        if largest == 0 or abs(_dot(rows[i], rows[i]) - 1) <= _UNIT:
+        if largest == 0 or abs(dot_product(rows[i], rows[i]) - 1) <= _UNIT:
             out[i] = rows[i]
             continue
         for j in range(rows.shape[1]):  # first to a size whose square neither overflows nor vanishes
             out[i, j] = rows[i, j] / largest
-        length = np.float32(math.sqrt(_dot(out[i], out[i])))
+        length = np.float32(math.sqrt(dot_product(out[i], out[i])))
         for j in range(rows.shape[1]):
             out[i, j] /= length
 
@@ -142,11 +143,11 @@ def scan(query, vectors, k, ids, scores):
     for start in range(0, n, _SCORES_AT_ONCE):
         m = min(_SCORES_AT_ONCE, n - start)
         for i in range(m):
-            block[i] = _dot(query, vectors[start + i])
+            block[i] = dot_product(query, vectors[start + i])
         for i in range(m):
             if size < k or block[i] > scores[0]:  # ids only grow, so an equal score ranks after all that are kept
                 size = _offer(ids, scores, size, k, start + i, block[i])
-    _sort_heap(ids, scores, size)
+    sort_heap(ids, scores, size)
     return size
 
 
@@ -155,8 +156,8 @@ def add_products(products, queries, vectors, start, slack, first, last, heaps):
     """Add a block of inner products to the heaps of query rows first..last, with exact scores.
 
     `products` (rows, n) are of all query rows with vectors ``start..start + n``, from a matrix product. Each is off by
-    at most ``slack[row]``. What could belong to the k best is scored again by `_dot`, so the heaps are exact after
-    every block.
+    at most ``slack[row]``. What could belong to the k best is scored again by `dot_product`, so the heaps are exact
+    after every block.
     """
     n, k = products.shape[1], heaps.ids.shape[1]
     for row in range(first, last):
@@ -172,7 +173,7 @@ def add_products(products, queries, vectors, start, slack, first, last, heaps):
             if some:
                 for i in range(at, stop):
                     if size < k or products[row, i] >= scores[0] - slack[row]:
-                        size = _offer(ids, scores, size, k, start + i, _dot(queries[row], vectors[start + i]))
+                        size = _offer(ids, scores, size, k, start + i, dot_product(queries[row], vectors[start + i]))
             at = stop
         heaps.sizes[row] = size
 
@@ -191,7 +192,7 @@ def rounding_slack(query_squares, largest, width, slack):
 def sort_rows(ids, scores, sizes, first, last):
     """Sort the heaps of rows first..last into lists, best first."""
     for row in range(first, last):
-        _sort_heap(ids[row], scores[row], sizes[row])
+        sort_heap(ids[row], scores[row], sizes[row])
 
 
 @kernel
@@ -205,7 +206,7 @@ def rescore(queries, vectors, candidates, first, last, ids, scores):
         for j in range(width):
             if candidates[row, j] >= 0:
                 some_ids[n] = candidates[row, j]
-                some_scores[n] = _dot(queries[row], vectors[candidates[row, j]])
+                some_scores[n] = dot_product(queries[row], vectors[candidates[row, j]])
                 n += 1
         size = top_k_pairs(some_ids[:n], some_scores[:n], k, ids[row], scores[row])
         ids[row, size:] = -1
@@ -258,7 +259,7 @@ def probe(query, parts, effort, k, ids, scores):
     n_rescored = max(effort.n_rescored, 2 * k)
     near = np.empty(n_partitions, np.float32)
     for p in range(n_partitions):
-        near[p] = _dot(query, parts.centroids[p])
+        near[p] = dot_product(query, parts.centroids[p])
     if effort.hubs:
         near[0] = np.inf
     best = np.empty(n_partitions, np.int32)
@@ -287,19 +288,19 @@ def probe(query, parts, effort, k, ids, scores):
                 size += 1
             elif value > values[0]:
                 heap[0], values[0] = at, value
-                _sift_down(heap, values, 0, n_rescored)
+                sift_down(heap, values, 0, n_rescored)
         b += 1
     by_code = np.empty(min(k, size), np.int32)
     code_values = np.empty(min(k, size), np.float32)
     top_k_pairs(heap[:size], values[:size], k, by_code, code_values)
-    error = coarsest * _DEVIATIONS * np.float32(math.sqrt(_dot(query, query)))
+    error = coarsest * _DEVIATIONS * np.float32(math.sqrt(dot_product(query, query)))
     floor = code_values[-1] - 2 * error
     n = 0
     for s in range(size):
         if values[s] >= floor:
             found = parts.order[heap[s]]
             heap[n] = found
-            values[n] = _dot(query, parts.vectors[found])
+            values[n] = dot_product(query, parts.vectors[found])
             n += 1
     return top_k_pairs(heap[:n], values[:n], k, ids, scores), b
 

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, njit
 from longtail.kernels.prefetch import LINE_BYTES, prefetch
 
 LANES = 8
@@ -50,8 +50,8 @@ class Limits(NamedTuple):
     effort: float  # visits of a refinement, as a share of all points
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _next(state):
+@inner(inline="always")
+def next_random(state):
     """Advance a xorshift generator: random enough for a visiting order, at the cost of three shifts."""
     state ^= state << _13
     state ^= state >> _7
@@ -63,7 +63,7 @@ def _next(state):
 def _shuffle(order, state):
     """Shuffle at random; passes in one fixed order converge several times more slowly."""
     for a in range(order.shape[0] - 1, 0, -1):
-        state = _next(state)
+        state = next_random(state)
         b = int((state >> _11) % np.uint64(a + 1))
         order[a], order[b] = order[b], order[a]
     return state

@@ -11,7 +11,7 @@ import numpy as np
 
 from longtail.kernels.best import kth_highest
 from longtail.kernels.compiling import njit
-from longtail.kernels.topk import _sift_down, top_k_pairs
+from longtail.kernels.topk import sift_down, top_k_pairs
 
 
 class InvertedIndex(NamedTuple):
@@ -185,7 +185,7 @@ def vote(points, stored, settings, scratch, first, last, out):
                     floor = sims[0]
             elif s > floor or row < rows[0]:
                 rows[0], sims[0] = row, s
-                _sift_down(rows, sims, 0, size)
+                sift_down(rows, sims, 0, size)
                 floor = sims[0]
         sum_all = np.float32(0.0)
         top = np.float32(0.0)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, njit
 
 # Scores compared with the threshold at once, in a loop without an exit, which LLVM vectorises.
 _COMPARED_AT_ONCE = 128
@@ -31,8 +31,8 @@ class TopLabels(NamedTuple):
         return cls(np.empty((n_rows, k), np.int32), np.empty((n_rows, k), np.float32), np.zeros(n_rows, np.int64))
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
+@inner(borrows=True)
+def sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
     """Restore the heap below ``at``: every parent ranks after its children, so that the root is the worst entry."""
     i, v = idx[at], val[at]
     while True:
@@ -52,16 +52,16 @@ def _sift_down(idx: np.ndarray, val: np.ndarray, at: int, size: int) -> None:
 @njit(cache=True, nogil=True, borrows=True)
 def _heapify(idx: np.ndarray, val: np.ndarray, size: int) -> None:
     for at in range(size // 2 - 1, -1, -1):
-        _sift_down(idx, val, at, size)
+        sift_down(idx, val, at, size)
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
+@inner(borrows=True)
+def sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
     """Sort the heap into a list, best first: the root, the worst entry left, moves to the end each time."""
     for last in range(size - 1, 0, -1):
         idx[0], idx[last] = idx[last], idx[0]
         val[0], val[last] = val[last], val[0]
-        _sift_down(idx, val, 0, last)
+        sift_down(idx, val, 0, last)
 
 
 @njit(cache=True, nogil=True, borrows=True)
@@ -103,10 +103,10 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
                 if scores[i] > threshold:
                     out_idx[0] = i
                     out_val[0] = scores[i]
-                    _sift_down(out_idx, out_val, 0, size)
+                    sift_down(out_idx, out_val, 0, size)
                     threshold = out_val[0]
         start = stop
-    _sort_heap(out_idx, out_val, size)
+    sort_heap(out_idx, out_val, size)
     return size
 
 
@@ -128,8 +128,8 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
         if scores[i] > out_val[0] or (scores[i] == out_val[0] and ids[i] < out_idx[0]):
             out_idx[0] = ids[i]
             out_val[0] = scores[i]
-            _sift_down(out_idx, out_val, 0, size)
-    _sort_heap(out_idx, out_val, size)
+            sift_down(out_idx, out_val, 0, size)
+    sort_heap(out_idx, out_val, size)
     return size
 
 
