@@ -74,7 +74,7 @@ def predict_files(
             [str(paths[i]) for i in missing],
             (tagger, wanted, options),
             n_jobs=1,  # one after another on this machine: prediction has threads of its own
-            whole=True,
+            uses_whole_machine=True,
             finished=finished,
         )
     return {"n_files": len(paths), "n_predicted": len(missing), "n_points": n_points}

@@ -141,7 +141,7 @@ class RayCluster:
         shared: Sequence[Any] = (),
         *,
         n_jobs: int | None = None,
-        whole: bool = False,
+        uses_whole_machine: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
         packing: Packing | None = None,
@@ -152,7 +152,7 @@ class RayCluster:
         sent = self._ray.ObjectRef, int, float, str  # with each call; all else is put into the store
         shared = [data if isinstance(data, sent) else self.share(data) for data in shared]
         pack, unpack = packing or (None, None)
-        cores = self._cores_of_one() if whole else 1
+        cores = self._cores_of_one() if uses_whole_machine else 1
         # By default Ray gives calls to the machine that has the data, and a short map would run on that one alone.
         call = self._call.options(num_cpus=cores, max_retries=0, scheduling_strategy="SPREAD")
         pending: dict[Any, list[int]] = {}
@@ -162,7 +162,9 @@ class RayCluster:
             pending[call.remote(work, [tasks[i] for i in part], cores, pack, *shared)] = part
 
         for part in (
-            [[i] for i in range(len(tasks))] if whole else _task_groups(len(tasks), weights, self.cores(n_jobs))
+            [[i] for i in range(len(tasks))]
+            if uses_whole_machine
+            else _task_groups(len(tasks), weights, self.cores(n_jobs))
         ):
             begin(part)
         try:

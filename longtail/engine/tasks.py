@@ -39,7 +39,7 @@ class Engine(Protocol):
         shared: Sequence[Any] = (),
         *,
         n_jobs: int | None = None,
-        whole: bool = False,
+        uses_whole_machine: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
         packing: Packing | None = None,
@@ -56,7 +56,7 @@ class Engine(Protocol):
             Data that all tasks read, or handles of :meth:`share`.
         n_jobs : int, optional
             Number of threads on this machine; all cores by default.
-        whole : bool
+        uses_whole_machine : bool
             Whether a task uses threads itself, as a fit of a ranker does: it then gets all cores of one machine.
         weights : sequence of float, optional
             Expected work of each task in seconds of one core, roughly, by which tasks are put together.
@@ -111,7 +111,7 @@ class LocalCores:
         shared: Sequence[Any] = (),
         *,
         n_jobs: int | None = None,
-        whole: bool = False,
+        uses_whole_machine: bool = False,
         weights: Sequence[float] | None = None,
         finished: Finished | None = None,
         packing: Packing | None = None,

@@ -271,7 +271,7 @@ class TAug(Wrapper, PresetRanker):
         if current().remote and recipe._shares_tasks:  # the tail takes several times as long as the head
             self.base_, self.tail_ = (_fit_side(side, *shared) for side in sides)
         else:
-            self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, whole=True)
+            self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, uses_whole_machine=True)
         self.whole_ = None
         if settings.whole:
             self.whole_ = self._copy_of(recipe, f"{points}-whole").fit(X, Y, label_features=Z)

@@ -210,7 +210,7 @@ def score_folds(
             zip(copies, parts, strict=True),
             (X, Y, Z, k),
             n_jobs=1,  # one after another on this machine: a fit has threads of its own
-            whole=True,
+            uses_whole_machine=True,
             finished=lambda *_: done(1 / len(parts)),
         )
 

@@ -211,7 +211,9 @@ class DECAF(EpochRanker):
             trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
         else:
             shared = self._training.for_another_process() if current().remote else self._training, surrogate
-            trained = current().map(_train_network, range(settings.n_networks), shared, n_jobs=1, whole=True)
+            trained = current().map(
+                _train_network, range(settings.n_networks), shared, n_jobs=1, uses_whole_machine=True
+            )
         self._rankings = [ranking for ranking, _ in trained]
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
