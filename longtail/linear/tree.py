@@ -190,7 +190,7 @@ def bounded_cut(cut: LabelCut, vectors: csr_array, label_counts: np.ndarray, n_p
     return bounded
 
 
-def build(labels: np.ndarray, cuts: Sequence[LabelCut], max_leaf: int, seed: int, n_jobs: int | None) -> LabelTree:
+def build_tree(labels: np.ndarray, cuts: Sequence[LabelCut], max_leaf: int, seed: int, n_jobs: int | None) -> LabelTree:
     """Split `labels` level by level until each group has at most `max_leaf` of them, or there are no more cuts.
 
     Parameters

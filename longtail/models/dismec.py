@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longtail.linear import tree as label_tree
+from longtail.linear.tree import build_tree
 from longtail.models.label_tree import LabelTreeRanker
 from longtail.models.training_part import TrainingPart
 from longtail.sparse import label_counts, unit_rows
@@ -80,7 +80,7 @@ class DiSMEC(LabelTreeRanker):
         """
         X = unit_rows(part.X) if self.normalize else part.X
         labels = np.flatnonzero(label_counts(part.Y[part.rest])).astype(np.int32)
-        tree = label_tree.build(labels, [], self.max_leaf, 0, 1)
+        tree = build_tree(labels, [], self.max_leaf, 0, 1)
         (again,) = self._grow([tree], X, part.Y, [self.cost_], steps=self._steps)
         self.forest_ = self.forest_.with_labels_of(again)
 

@@ -23,9 +23,9 @@ from longtail.kernels import pool, solve
 from longtail.kernels.beam import Options
 from longtail.kernels.csr import Csr
 from longtail.kernels.encode import SparseRows
-from longtail.linear import tree as label_tree
 from longtail.linear.forest import SLOPES, Forest, search_options
 from longtail.linear.train import SPILLED, WEIGHT_BYTES, SolverSettings, node_type, train_nodes
+from longtail.linear.tree import LabelTree, balanced_cuts, bounded_cut, build_tree, k_means_cut, mean_label_vectors
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.params import (
@@ -161,7 +161,7 @@ class LabelTreeRanker(Ranker):
             return usual
         with progress.stage("choosing the cost"):
             costs = [share * usual for share in _SHARES]
-            forests = self._grow(self._plant(X, Y, 1), X, Y, costs, haste=2)
+            forests = self._grow(self._plant(X, Y, 1), X, Y, costs, tolerance_factor=2)
             return costs[_smallest_near_best(np.array([self._held_out_scores(f, Y, held) for f in forests]))]
 
     def _sampled(self, X: csr_array, Y: csr_array, most: int) -> tuple[csr_array, csr_array]:
@@ -190,7 +190,7 @@ class LabelTreeRanker(Ranker):
         measured = [evaluate(held[1][fold], predicted[fold], inv_propensity=inverse, ks=(5,)) for fold in folds]
         return [metrics["nDCG@5"] + metrics["PSnDCG@5"] for metrics in measured]
 
-    def _planted(self, X: csr_array, Y: csr_array) -> list[label_tree.LabelTree]:
+    def _planted(self, X: csr_array, Y: csr_array) -> list[LabelTree]:
         """Return the trees of labels of this fit, from a checkpoint if they are there."""
 
         def compute() -> tuple[dict[str, Any], Arrays]:
@@ -199,41 +199,41 @@ class LabelTreeRanker(Ranker):
             return {"n_trees": len(trees)}, {name: array for part in parts for name, array in part.items()}
 
         facts, arrays = self._steps.stored("groups", compute)
-        return [label_tree.LabelTree(**without_prefix(f"{i}.", arrays)) for i in range(facts["n_trees"])]
+        return [LabelTree(**without_prefix(f"{i}.", arrays)) for i in range(facts["n_trees"])]
 
-    def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[label_tree.LabelTree]:
+    def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[LabelTree]:
         """Return trees of labels, without weights."""
         counts = label_counts(Y)
         labels = np.flatnonzero(counts).astype(np.int32)
         if self.arity is None or len(labels) <= self.max_leaf:
-            return [label_tree.build(labels, [], self.max_leaf, 0, 1)]
-        vectors = label_tree.mean_label_vectors(X, Y, self._WIDTH, self.n_jobs)
+            return [build_tree(labels, [], self.max_leaf, 0, 1)]
+        vectors = mean_label_vectors(X, Y, self._WIDTH, self.n_jobs)
         if self.balanced:
-            cuts = label_tree.balanced_cuts(vectors, self.arity, self.max_leaf)
+            cuts = balanced_cuts(vectors, self.arity, self.max_leaf)
         else:
-            cut = label_tree.k_means_cut(vectors, self.arity, n_jobs=self.n_jobs)
+            cut = k_means_cut(vectors, self.arity, n_jobs=self.n_jobs)
             most = _MOST_WORK * self.arity * X.shape[0]
-            last = label_tree.bounded_cut(cut, vectors, counts, X.shape[0], most)
+            last = bounded_cut(cut, vectors, counts, X.shape[0], most)
             cuts = [cut] * (self.max_depth - 2) + [last] * (self.max_depth > 1)
         seeds = np.random.default_rng(self._seed).integers(1 << 30, size=n_trees)
-        return [label_tree.build(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
+        return [build_tree(labels, cuts, self.max_leaf, int(seed), self.n_jobs) for seed in seeds]
 
     def _grow(
         self,
-        trees: list[label_tree.LabelTree],
+        trees: list[LabelTree],
         X: csr_array,
         Y: csr_array,
         costs: Sequence[float],
-        haste: int = 1,
+        tolerance_factor: int = 1,
         steps: Steps = NO_STEPS,
     ) -> list[Forest]:
         """Train the classifiers of the nodes of trees: one forest per cost, the smallest cost first.
 
-        `haste` is a factor on the solver tolerance. 2 is up to a third faster and chose the same cost in 21 of 24
-        trials, a neighbouring one in the rest.
+        `tolerance_factor` multiplies the tolerance of the solver. 2 is up to a third faster and chose the same cost in
+        21 of 24 trials, a neighbouring one in the rest.
         """
         settings = SolverSettings(
-            self.loss, tuple(costs), haste * self.tolerance, threshold=self.threshold, dtype=self.dtype
+            self.loss, tuple(costs), tolerance_factor * self.tolerance, threshold=self.threshold, dtype=self.dtype
         )
         per_cost = train_nodes(trees, X, Y, settings, self.n_jobs, self._seed, steps)
         return [Forest.join(trees, weights) for weights in per_cost]

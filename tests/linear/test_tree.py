@@ -26,7 +26,7 @@ def check(grown: tree.LabelTree, n_labels: int) -> None:
 @pytest.mark.parametrize(("arity", "max_leaf", "levels"), [(2, 4, [2, 4, 8]), (4, 4, [2, 8]), (8, 4, [8]), (2, 24, [])])
 def test_balanced_trees_have_the_wanted_levels(arity: int, max_leaf: int, levels: list[int]) -> None:
     v = vectors(24)
-    grown = tree.build(np.arange(24), tree.balanced_cuts(v, arity, max_leaf), max_leaf, 0, 1)
+    grown = tree.build_tree(np.arange(24), tree.balanced_cuts(v, arity, max_leaf), max_leaf, 0, 1)
     check(grown, 24)
     assert np.diff(grown.level_ptr).tolist() == [*levels, 24]
     leaves = np.diff(grown.child_ptr)[-levels[-1] :] if levels else np.diff(grown.child_ptr)
@@ -36,7 +36,7 @@ def test_balanced_trees_have_the_wanted_levels(arity: int, max_leaf: int, levels
 
 def test_k_means_trees_pass_small_groups_through() -> None:
     v = vectors(24)
-    grown = tree.build(np.arange(24), [tree.k_means_cut(v, 3)] * 2, 6, 0, 2)
+    grown = tree.build_tree(np.arange(24), [tree.k_means_cut(v, 3)] * 2, 6, 0, 2)
     check(grown, 24)
     assert np.diff(grown.child_ptr).max() <= 24
     assert grown.depth <= 3
@@ -63,24 +63,24 @@ def test_parts_that_take_long_to_train_are_halved() -> None:
     assert [len(part) for part in halved] == [6, 6, 6, 6, 24]  # 24 labels of all 1,000 points, and 24 of 24
     assert sorted(np.concatenate(halved[:4]).tolist()) == list(range(24))
     assert all((part == np.arange(24, 48)).all() for part in halved[4:])
-    grown = tree.build(np.arange(48), [tree.bounded_cut(tree.k_means_cut(v, 2), v, counts, 1000, 8000)], 4, 0, 1)
+    grown = tree.build_tree(np.arange(48), [tree.bounded_cut(tree.k_means_cut(v, 2), v, counts, 1000, 8000)], 4, 0, 1)
     check(grown, 48)
     assert np.diff(grown.child_ptr)[0] > 2
 
 
 def test_no_cut_means_labels_under_the_root() -> None:
-    grown = tree.build(np.array([3, 5, 9]), [], 1, 0, 1)
+    grown = tree.build_tree(np.array([3, 5, 9]), [], 1, 0, 1)
     assert grown.level_ptr.tolist() == [0, 3]
     assert grown.labels.tolist() == [3, 5, 9]
 
 
 def test_labels_that_cannot_be_told_apart_are_still_placed() -> None:
     same = csr_array(np.ones((30, 2), np.float32) / np.sqrt(2))
-    check(tree.build(np.arange(30), tree.balanced_cuts(same, 2, 4), 4, 0, 1), 30)
-    check(tree.build(np.arange(30), [tree.k_means_cut(same, 5)] * 2, 4, 0, 1), 30)
+    check(tree.build_tree(np.arange(30), tree.balanced_cuts(same, 2, 4), 4, 0, 1), 30)
+    check(tree.build_tree(np.arange(30), [tree.k_means_cut(same, 5)] * 2, 4, 0, 1), 30)
 
 
 def test_labels_without_features_are_still_placed() -> None:
     empty = csr_array((16, 3), dtype=np.float32)
-    check(tree.build(np.arange(16), tree.balanced_cuts(empty, 2, 4), 4, 0, 1), 16)
-    check(tree.build(np.arange(16), [tree.k_means_cut(empty, 4)], 4, 0, 1), 16)
+    check(tree.build_tree(np.arange(16), tree.balanced_cuts(empty, 2, 4), 4, 0, 1), 16)
+    check(tree.build_tree(np.arange(16), [tree.k_means_cut(empty, 4)], 4, 0, 1), 16)
