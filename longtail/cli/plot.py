@@ -78,7 +78,7 @@ def plot_labels(
 
 def _counts_and_norms(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the training points of each label of a saved model, and the norm of its weights."""
-    from longtail.models.norms import label_norms
+    from longtail.report.label_norms import label_norms
 
     tagger = registry.load_tagger(folder)
     if tagger.label_counts_ is None:

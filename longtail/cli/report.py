@@ -187,8 +187,8 @@ def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: Repo
     from longtail.cli import measure
     from longtail.cli.inspect import describe_folder
     from longtail.metrics import frequency_bins
-    from longtail.models.norms import label_norms
     from longtail.report.analysis import labels_with_counts
+    from longtail.report.label_norms import label_norms
     from longtail.report.learning_curves import collect_histories
     from longtail.report.sections import MeasuredModel
     from longtail.tagger.matrices import without

@@ -212,7 +212,7 @@ def _read_data(
 
 def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
     """Print what a training is expected to take."""
-    from longtail.models.estimate import estimate
+    from longtail.cli.estimate import estimate
     from longtail.tagger.matrices import given_vectors, training_matrices
 
     ranker = given_vectors(ranker, data.vector_size)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.explain.contributions import Contributions, contributions, is_additive
 from longtail.explain.evidence import TOLERANCE, matching_words, member_scores, near_points
 from longtail.explain.explanation import EXACT, OCCLUSION, ExplainedWord, Explanation, LabelExplanation
 from longtail.explain.words import (
@@ -19,7 +20,6 @@ from longtail.explain.words import (
     text_without,
     word_spans,
 )
-from longtail.models.contributions import Contributions, contributions, is_additive
 
 if TYPE_CHECKING:
     from longtail.tagger import Tagger

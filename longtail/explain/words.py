@@ -16,8 +16,8 @@ from scipy.sparse import csr_array
 
 from longtail.data.analyzers import UNSPACED
 from longtail.errors import ModelError
+from longtail.explain.contributions import Contributions
 from longtail.explain.explanation import ExplainedWord
-from longtail.models.contributions import Contributions
 from longtail.sparse import entry_rows
 
 Spans = dict[str, list[tuple[int, int]]]

@@ -9,7 +9,7 @@ import pytest
 from scipy.sparse import csr_array, vstack
 
 import longtail
-from longtail.models.estimate import estimate
+from longtail.cli.estimate import estimate
 from tests.cli.conftest import Run
 from tests.contract import toy
 

@@ -7,7 +7,7 @@ import pytest
 
 import longtail
 from longtail.errors import ModelError
-from longtail.models.norms import label_norms
+from longtail.report.label_norms import label_norms
 from tests.contract import L, toy
 
 
