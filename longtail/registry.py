@@ -255,7 +255,6 @@ def load(
         Map arrays into memory instead of reading them: a large model opens at once and is shared between processes.
     verify : bool, optional
         Compare checksums; by default only for folders under 1 GiB.
-
     verify_key : path-like, optional
         File with the secret key that the folder must have been signed with (``longtail sign``); any other folder is an
         error.

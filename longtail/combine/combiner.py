@@ -34,7 +34,7 @@ _FEWEST_UNSEEN = 100  # the same for labels that have text only: there are never
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of the features belong to whom."""
+    """Columns of the features, by member."""
 
     n_scorers: int
     n_listers: int

@@ -49,7 +49,7 @@ class LabelProfile:
 
     @classmethod
     def of(cls, X: csr_array, Y: csr_array, Z: csr_array | None, n_jobs: int | None, centroids: bool = True) -> Self:
-        """Collect what training points, their labels and label text say."""
+        """Compute label text and label centroids."""
         text = None if Z is None or not Z.nnz else frozen_csr(unit_rows(Z))
         return cls(text, frozen_csr(mean_label_vectors(X, Y, _WIDTH, n_jobs)) if centroids else None)
 

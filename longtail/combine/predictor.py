@@ -113,7 +113,7 @@ class CandidatePredictor:
     def _pairs(
         self, points: SparseRows, lists: list[CandidateList], n_own: int, n_jobs: int | None
     ) -> tuple[Pairs, list[Any]]:
-        """Return the candidates of points with what members say of them, and how each scorer encodes the points.
+        """Return the candidates of points with the members' scores, and how each scorer encodes the points.
 
         `n_own` is the number of labels that each scorer lists. In prediction scorers list labels only where there are
         no listers: beside label trees, neighbours and label text, the labels that a network alone finds changed metrics

@@ -89,7 +89,7 @@ class Encoder:
         return vectors
 
     def _checked(self, texts: list[str]) -> np.ndarray:
-        """Return vectors of length 1, or refuse what is none."""
+        """Return unit vectors; raise an error for anything else."""
         try:
             found = np.asarray(self._encode(texts))
         except (SettingsError, ModelError):

@@ -259,7 +259,7 @@ def _foreign_entry(folder: Path) -> str | None:
     if not any(folder.iterdir()):
         return None
     if _identity_of(folder) is None:
-        return "its model.json is missing or another's"
+        return "its model.json is missing or was not written by longtail"
     for path in folder.rglob("*"):
         known = path.is_dir() or path.name in ("model.json", _LOCK) or path.suffix in (".npy", ".lock")
         if path.is_symlink() or not known:

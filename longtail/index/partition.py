@@ -172,7 +172,7 @@ def _searched(vectors: Vectors, queries: Vectors, own: np.ndarray | None, k: int
 
 
 def _by_probability(sample: Sample) -> Sample:
-    """Let neighbours count by their probability: what is missed of a query without a likely label changes nothing."""
+    """Weight neighbours by their probability: those of low probability hardly matter, so they get little weight."""
     return sample._replace(weights=sample.weights / (1 + np.exp(-np.maximum(sample.scores, -60.0))))
 
 

@@ -329,7 +329,7 @@ class Ranker(StoredRanker):
         best = self._predict(point, k)
         return best.indices, best.data
 
-    # What a member of a blend may do its own way ------------------------------------------------------------------
+    # Methods that a blend calls; override where there is a faster way -----------------------------------------------
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
         """List the k best labels of points, with a certainty per point."""

@@ -41,7 +41,12 @@ if TYPE_CHECKING:
     from longtail.sparse import Pair
 
 MOST_HELD_OUT = 2000  # points held out while a network is trained: more of them measure hardly better
-_NO_MATTER = ("checkpoint", "cache", "n_jobs", "random_state")  # these do not change what is trained; the seed does
+_NOT_IN_IDENTITY = (
+    "checkpoint",
+    "cache",
+    "n_jobs",
+    "random_state",
+)  # these do not change what is trained; the seed does
 
 EPOCH_ADVANCED: dict[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
@@ -143,7 +148,7 @@ class EpochRanker(PresetRanker):
         """Return what a checkpoint must have been made from to continue from it: settings, seed and data."""
         if self.checkpoint is None:
             return ""
-        params = {name: value for name, value in vars(self.settings()).items() if name not in _NO_MATTER}
+        params = {name: value for name, value in vars(self.settings()).items() if name not in _NOT_IN_IDENTITY}
         return fingerprint(params | {"seed": self._seed}, *matrices)
 
     def _best_length(self) -> int:

@@ -4,12 +4,12 @@ Prabhu and Varma, KDD 2014. The points of a node are split so that one ranking o
 nDCG; a sparse linear separator is then trained to predict the half, and the points go to the side that it predicts. A
 new point reaches one leaf per tree; the score of a label is its share of the points there, averaged over the trees.
 
-Choices made here: a node alternates between rankings and sides until no point moves, then trains its separator once;
-both sides have the same weight in the loss; the bias is regularised like a feature; a node that cannot be split is a
-leaf; labels that no point of a side has are ranked there after all others. The paper's C = 1 is for raw counts. Here
-all points are multiplied by one number first, so that C means the same for any features while long points stay long
-(scaling each point to length 1 was worse on held-out points of Bibtex and Delicious). The best C still differs between
-data sets, so a few trees are grown for each of three values, and held-out points decide.
+Choices made here: a node alternates between rankings and sides until no point changes sides; only then is the separator
+trained; both sides have the same weight in the loss; the bias is regularised like a feature; a node that cannot be
+split is a leaf; labels that no point of a side has are ranked there after all others. The paper's C = 1 is for raw
+counts. Here all points are multiplied by one number first, so that C means the same for any features while long points
+stay long (scaling each point to length 1 was worse on held-out points of Bibtex and Delicious). The best C still
+differs between data sets, so a few trees are grown for each of three values, and held-out points decide.
 """
 
 from __future__ import annotations

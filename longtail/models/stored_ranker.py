@@ -1,4 +1,4 @@
-"""How a ranker becomes a model folder, and a model folder a ranker.
+"""Save rankers to model folders and load them.
 
 A ranker has facts (JSON values), arrays, and parts, which are rankers themselves. Before anything of a folder is used,
 its facts and arrays are compared with what the class declares: a kernel takes arrays as addresses.
@@ -112,7 +112,7 @@ class StoredRanker(Params):
         return model
 
     def _take_state(self, stored: store.Stored, parts: dict[str, Any]) -> None:
-        """Become what was stored, but for the parameters."""
+        """Restore the learnt state; parameters stay."""
         self.n_features_in_, self.n_labels_ = stored.meta["n_features"], stored.meta["n_labels"]
         self._keep_feature_names(stored.meta.get("feature_names"))
         self.label_map_, arrays = LabelMap.taken_from(stored.arrays)

@@ -9,10 +9,10 @@ one for the same classifier, and has more to learn from.
 
 The paper leaves open how the two are put together. ``preset="paper"`` takes the plain union: each label has the score
 that its own side gives it. But each side was fitted to its own points, so that their scores are on different scales,
-and the tail's copy has never met a point without tail labels. ``preset="fast"`` therefore adds such points to each side
-under one more label, "none of these" (`rest`), and trains a combiner on held-out points (:mod:`longtail.combine`).
-Scores are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than
-a point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores are probabilities.
+and the tail's copy has never met a point without tail labels. ``preset="fast"`` therefore gives each side these points
+as an extra class, "none of these" (`rest`), and trains a combiner on held-out points (:mod:`longtail.combine`). Scores
+are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than a
+point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores are probabilities.
 """
 
 from __future__ import annotations

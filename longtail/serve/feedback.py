@@ -148,7 +148,7 @@ class FeedbackLog:
         return self._value("SELECT max(seq) FROM feedback", 0)
 
     def identity(self) -> str:
-        """Return what tells this log from all others, to be noted in a model that has learnt from it."""
+        """Return the identifier of this log, to be noted in a model that has learnt from it."""
         return self._value("SELECT value FROM about WHERE key = 'identity'", "")
 
     def __len__(self) -> int:

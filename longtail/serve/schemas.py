@@ -184,7 +184,7 @@ class RequestShapes:
             __base__=_Strict,
             __doc__="One text or a list of texts.",
             texts=(Text | texts, Field(description="One text, or several.", examples=[_ONE_TEXT, [_ONE_TEXT, "mail"]])),
-            k=(WholeNumber, Field(5, ge=1, le=settings.max_k, description="Most labels per text.")),
+            k=(WholeNumber, Field(5, ge=1, le=settings.max_k, description="Maximum number of labels per text.")),
             threshold=(float, Field(0.0, ge=0, le=1, description="Lowest probability of a suggested label.")),
             model=model,
         )

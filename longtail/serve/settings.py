@@ -31,7 +31,7 @@ class ServiceSettings:
     max_batch : int
         Most texts per request.
     max_k : int
-        Most labels per text.
+        Maximum number of labels per text.
     max_seconds : float
         Longest time to receive a body, and longest time to compute an answer.
     max_waiting : int

@@ -1,8 +1,8 @@
 """What the arrays of a model folder must be, declared by each class and checked before any kernel sees them.
 
-Kernels use numbers of an array as addresses, so that a single wrong one would make them read or write memory that is
-not theirs. A class therefore declares its arrays as :class:`Rules`: type and shape of each, and what its values may be.
-Sizes have names. A name that occurs in several shapes is the same size in all of them:
+Kernels use numbers of an array as addresses, so that one wrong index would make them read or write out of bounds. A
+class therefore declares its arrays as :class:`Rules`: type and shape of each, and what its values may be. Sizes have
+names. A name that occurs in several shapes is the same size in all of them:
 
 >>> rules = Rules({"ptr": pointers("rows+1", into="entries"), "labels": indices("entries", below="L")})
 >>> arrays = {"ptr": np.array([0, 1, 3]), "labels": np.array([0, 4, 2], np.int32)}

@@ -196,7 +196,7 @@ class EditableTagger(StoredTagger):
 
 
 def listed_strings(values: Any, what: str) -> list[str]:
-    """Return a list of strings, or refuse what is none."""
+    """Return a list of strings, or raise an error."""
     listed = [] if isinstance(values, str | bytes | Mapping) else list(values)
     if isinstance(values, str | bytes | Mapping) or not all(isinstance(value, str) for value in listed):
         raise DataError(f"{what} is not a list of strings", remedy="Put a single label into a list: [label]")

@@ -232,7 +232,7 @@ def test_bonsai_takes_the_place_of_dismec_where_time_is_short(monkeypatch: pytes
     monkeypatch.setattr(Budget, "_measure", lambda self, member, part: costs.get(member.kind, 0.0))
     model = Blend().fit(X, Y, label_features=Z)
     assert "bonsai" in [member.kind for member in model.members_]
-    assert "bonsai takes the place of dismec" in model.why_
+    assert "bonsai replaces dismec" in model.why_
 
 
 @pytest.mark.parametrize("given", [False, True])

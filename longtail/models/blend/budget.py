@@ -73,9 +73,7 @@ class Budget:
             changed = self._cheaper(member, cost, left)
             if changed is None and id(member) in instead:
                 other = instead[id(member)]
-                self.remarks.append(
-                    f"{other.kind} takes the place of {member.kind}: that would take about {cost:.0f} s."
-                )
+                self.remarks.append(f"{other.kind} replaces {member.kind}, which would take about {cost:.0f} s.")
                 member, cost = other, _SAFETY * self._measure(other, part) * _n_trainings(other, part)
                 changed = self._cheaper(member, cost, left)
             if changed is None:
@@ -169,7 +167,7 @@ class Budget:
         return self._seconds_for(member, part, size // 4) * (4 * n / size) ** _GROWTH
 
     def _measure_steps(self, member: EpochRanker, part: TrainingPart) -> float:
-        """Return the expected seconds of a network: the time of one step, times all steps, and what is not steps."""
+        """Return the expected seconds of a network: step time times number of steps, plus fixed costs."""
         n, settings = len(part.rows), member.settings()
         batch = settings.batch_size or usual_batch_size(n)
         short = member.unfitted().set_params(epochs=1, batch_size=batch, validation_fraction=0.0)

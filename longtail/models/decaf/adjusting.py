@@ -1,9 +1,9 @@
-"""What held-out points teach about trained networks: how far rare tokens are trusted, and how sure scores are.
+"""Correct trained networks on held-out points: shrink rare tokens, recalibrate scores.
 
 A token that one training point has is stepped as far as any other, towards the labels of that point, the frequent ones
 included, of which one point says little. On some data that is the cause of most wrong first labels, on other data rare
 tokens are the best that there is; held-out points tell one from the other. Their scores also show that a network is
-surer than it should be: a re-ranking by label frequency cannot move labels whose scores are all nearly 1.
+overconfident: a re-ranking by label frequency cannot move labels whose scores are all nearly 1.
 """
 
 from __future__ import annotations

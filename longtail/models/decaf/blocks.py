@@ -24,7 +24,7 @@ from longtail.sparse import Arrays
 
 Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
 
-_POWER_STEPS = 100  # at most; the direction of the last call is nearly right, and a few are enough
+_POWER_STEPS = 100  # at most; starting from the last direction, a few steps suffice
 _ROWS = 256  # rows of a batch that are computed at once
 _NEAR = 1e-6  # relative change of the norm at which the power method has converged
 

@@ -34,7 +34,7 @@ class ShortlistSampler:
         Labels drawn uniformly per batch; all labels are candidates where there are no more than these.
     batch_size : int
     shortlist : array, (N, S), optional
-        Labels that each point is easily mistaken to have, -1 for none; positives among them do no harm.
+        Labels easily confused with the point's own (hard negatives), -1 for none; positives among them do no harm.
     n_hard : int, optional
         How many of a point's shortlist take part in a batch; all, if not given.
     """

@@ -151,7 +151,7 @@ class Stage:
     before : TextNetwork, optional
         Network to start from.
     shortlist : array, (N, S), optional
-        Labels that each training point is easily mistaken to have.
+        Labels easily confused with the point's own (hard negatives).
     """
 
     name: str

@@ -72,7 +72,7 @@ def edge_graph(edges: Any, n_labels: int, *, weighted: bool = True) -> csr_array
         if len(edge) == 0:  # an empty line
             continue
         if isinstance(edge, str) or len(edge) not in (2, 3):
-            raise DataError(f"{edge!r} is no edge", **where, remedy="Give two labels and, if wanted, a weight")
+            raise DataError(f"{edge!r} is not an edge", **where, remedy="Give two labels and, if wanted, a weight")
         left.append(_label_number(edge[0], n_labels, where))
         right.append(_label_number(edge[1], n_labels, where))
         weights.append(_edge_weight(edge[2], where) if len(edge) == 3 else 1.0)
@@ -131,5 +131,5 @@ def _edge_weight(weight: Any, where: dict[str, Any]) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if not 0 < number < float("inf"):
-        raise DataError(f"{weight!r} is no weight of an edge", **where, remedy="Give a number above 0")
+        raise DataError(f"{weight!r} is not an edge weight", **where, remedy="Give a number above 0")
     return number
