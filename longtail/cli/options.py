@@ -286,6 +286,9 @@ def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> No
     remedy = f"Choose another {option}"
     if path.is_dir():
         raise DataError("is a folder, not a file to write", path=path, remedy=remedy)
+    from longtail.store import check_output
+
+    check_output(path)
     place = Path(os.path.realpath(path))
     if (place.parent / "model.json").is_file():  # whose save replaces only what holds nothing else
         raise DataError("is inside a model folder, which holds only the model", path=path, remedy=remedy)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import stat
-import tempfile
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,50 +232,37 @@ def _compressing(file: IO[bytes], ending: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def write_bytes(path: Path) -> Iterator[IO[bytes]]:
     """Write a file, compressed as its ending says; it appears under its name only when complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
-    try:
-        with open(temporary, "xb") as file:  # with the permissions of any new file, unlike one of `tempfile`
-            with _compressing(file, path.suffix) as stream:
-                yield stream
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    from longtail.store import atomic_file
+
+    with atomic_file(path) as fresh, fresh.open("xb") as file:
+        with _compressing(file, path.suffix) as stream:
+            yield stream
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @contextmanager
 def write_folder(path: Path, known: re.Pattern[str], overwrite: bool) -> Iterator[Path]:
     """Write a folder that appears under its name only when complete.
 
-    An existing folder is replaced only with `overwrite`, and only if all names of files in it match `known`.
+    An existing folder is replaced only with `overwrite`, and only if all in it are files whose names match `known`.
     """
     if path.exists() and not path.is_dir():
         raise DataError("there is a file where a folder should be written", path=path, remedy="Choose another name")
-    present = sorted(entry.name for entry in path.iterdir()) if path.exists() else []
-    if present and not overwrite:
+    if path.exists() and any(path.iterdir()) and not overwrite:
         raise DataError("the folder exists and is not empty", path=path, remedy=OVERWRITE)
-    foreign = [name for name in present if not known.fullmatch(name)]
-    if foreign:
-        remedy = "Move them away or choose another folder"
-        raise DataError(
-            f"the folder holds files that are not part of a dataset: {', '.join(foreign[:5])}", path=path, remedy=remedy
-        )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        fresh, old = temporary / "new", temporary / "old"
-        fresh.mkdir()
+    from longtail.store import atomic_folder
+
+    def foreign(folder: Path) -> str | None:
+        if not overwrite:
+            return "exists and is not empty"
+        entries = [
+            entry
+            for entry in folder.iterdir()
+            if not (known.fullmatch(entry.name) and stat.S_ISREG(entry.lstat().st_mode))
+        ]
+        names = ", ".join(sorted(entry.name for entry in entries)[:5])
+        return f"holds what is not part of a dataset: {names}" if entries else None
+
+    with atomic_folder(path, foreign) as fresh:
         yield fresh
-        if path.exists():
-            os.rename(path, old)
-        try:
-            os.rename(fresh, path)
-        except BaseException:
-            if old.exists():
-                os.rename(old, path)
-            raise
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)

@@ -8,7 +8,14 @@ is declared by each class (:mod:`longtail.store.invariants`) and checked before 
 from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
 from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, stamp, write
 from longtail.store.owner import held, remove_leftovers, remove_leftovers_in
-from longtail.store.replace import CHECKPOINT, as_path, check_checkpoint, check_replaceable, remove_checkpoint
+from longtail.store.replace import (
+    CHECKPOINT,
+    as_path,
+    check_checkpoint,
+    check_output,
+    check_replaceable,
+    remove_checkpoint,
+)
 
 __all__ = [
     "CHECKPOINT",
@@ -19,6 +26,7 @@ __all__ = [
     "atomic_folder",
     "beside",
     "check_checkpoint",
+    "check_output",
     "check_replaceable",
     "held",
     "is_plain_name",

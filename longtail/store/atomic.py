@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.store.owner import held, leftovers, remove_leftovers, signature
-from longtail.store.replace import check_replaceable, is_model
+from longtail.store.replace import Foreign, check_output, check_replaceable, foreign_to_model
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2: paths as they are given, and both names swapped
 
@@ -31,22 +31,29 @@ def beside(target: Path, role: str) -> Path:
 
 
 @contextmanager
-def atomic_folder(target: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Iterator[Path]:
     """Provide an empty folder to fill; on success it replaces `target`, on error it is removed.
 
-    An existing `target` is replaced only if it is empty or a model folder, which is checked before anything is written
-    and once more before the swap. It is moved aside for the instant of the swap and put back if the swap fails.
+    An existing `target` is replaced only if it is empty or `foreign` returns None, which is checked before anything is
+    written and once more before the swap. It is moved aside for the instant of the swap and put back if the swap fails.
+
+    Parameters
+    ----------
+    target : path-like
+        The folder to write; a link to a folder stays, and the folder is replaced.
+    foreign : callable
+        Returns why a folder must not be replaced, or None; by default anything but a model is foreign.
     """
-    target = check_replaceable(target)
+    target = check_replaceable(target, foreign)
     target.parent.mkdir(parents=True, exist_ok=True)
     with held(target):
-        recovered(target)
+        recovered(target, foreign)
         remove_leftovers(target)
         fresh = beside(target, "new")
         fresh.mkdir()
         try:
             yield fresh
-            check_replaceable(target)
+            check_replaceable(target, foreign)
             _swap(fresh, target)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
@@ -62,11 +69,12 @@ def _swap(fresh: Path, target: Path) -> None:
     if _exchange(fresh, target):
         shutil.rmtree(fresh, ignore_errors=True)
         return
-    target.rename(old)
     try:
+        target.rename(old)
         fresh.rename(target)
-    except OSError:
-        old.rename(target)
+    except BaseException:  # an interrupt as well
+        if old.exists() and not os.path.lexists(target):
+            old.rename(target)
         raise
     shutil.rmtree(old, ignore_errors=True)
 
@@ -92,12 +100,12 @@ def _renameat2() -> Any:
     return function
 
 
-def recovered(target: str | os.PathLike[str]) -> Path:
+def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Path:
     """Return the path of a folder, after putting back what a save killed in the middle of its swap moved aside."""
     target = Path(target)
     if not os.path.lexists(target):
         for old in leftovers(target, "old"):
-            if is_model(old):
+            if foreign(old) is None:
                 with contextlib.suppress(OSError):  # another process may have put it back just now
                     old.rename(target)
                 break
@@ -106,8 +114,11 @@ def recovered(target: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Provide a path to write to; on success it is renamed to `target`, on error it is removed."""
-    target = Path(target)
+    """Provide a path to write to; on success it is renamed to `target`, on error it is removed.
+
+    A symbolic link stays, and the file that it points to is replaced.
+    """
+    target = check_output(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(target)
     fresh = beside(target, "new")

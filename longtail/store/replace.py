@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +22,48 @@ CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
 _CARD = "README.md"  # the model card that a save writes
 _LONGEST_NAME = 200  # bytes; locks and folders being written have longer names, and file systems allow 255
+Foreign = Callable[[Path], str | None]
 _MAX_NESTING = 16  # folders inside folders; no model nests deeper
 
 
-def check_replaceable(path: str | os.PathLike[str]) -> Path:
+def foreign_to_model(folder: Path) -> str | None:
+    """Return why a folder is not a model that longtail wrote and nothing else, or None if it is."""
+    return _foreign(folder)
+
+
+def check_replaceable(path: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Path:
     """Return the folder that a model may be written to, or refuse before any work is done.
 
-    A symbolic link is followed: what it points to is checked and replaced, the link itself stays.
+    A symbolic link is followed: what it points to is checked and replaced, the link itself stays. `foreign` returns
+    why a folder must not be replaced, or None.
     """
     target = _followed(path)
     if "\0" in os.fspath(target) or len(os.fsencode(target.name)) > _LONGEST_NAME:
         what = f"has a name that is longer than {_LONGEST_NAME} bytes, or that holds a NUL"
         raise DataError(what, path=path, remedy="Choose another name")
     if os.path.lexists(target) and not _is_empty(target):
-        problem = _foreign(target)
+        problem = foreign(target)
         if problem:
             raise DataError(
                 f"{problem}, so it is not overwritten", path=path, remedy="Choose another path, or move it away first"
             )
     return target
+
+
+def check_output(path: str | os.PathLike[str]) -> Path:
+    """Return the place of a file to be written, where links are followed; refuse what a rename must not replace."""
+    place = Path(os.path.realpath(path))
+    try:
+        regular = stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        regular = not place.is_symlink()  # nothing there yet, or a link to itself
+    if not regular:
+        raise DataError(
+            "is a folder, a device, a fifo, a socket or a link to itself, not a file to write",
+            path=path,
+            remedy="Choose the name of a file",
+        )
+    return place if os.path.islink(path) else Path(path)
 
 
 def check_checkpoint(path: str | os.PathLike[str]) -> Path:
@@ -68,11 +93,6 @@ def is_checkpoint(folder: Path) -> bool:
         return _foreign(folder, CHECKPOINT) is None
     entries = list(folder.iterdir())
     return bool(entries) and all(is_unfinished(entry) or _foreign(entry, CHECKPOINT) is None for entry in entries)
-
-
-def is_model(folder: Path) -> bool:
-    """Return whether a folder was written by longtail, and holds nothing else."""
-    return _foreign(folder) is None
 
 
 def as_path(path: Any) -> Path:

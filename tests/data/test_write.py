@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import stat
+import sys
 import tempfile
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from longtail.data import Dataset, TextVectorizer, read, write, writing
 from longtail.errors import DataError, SettingsError
+from longtail.store import atomic
 from tests.data.cases import assert_same, datasets, finite, matrices, matrix, put
 
 compressions = st.sampled_from([None, "gz", "xz", "zst"])
@@ -163,17 +165,23 @@ def test_crash_leaves_the_old_or_nothing(tmp_path, monkeypatch, name, before):
         assert_same(example().X, read(tmp_path / name).X)
 
 
-def test_failed_rename_puts_the_old_folder_back(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [OSError("disk on fire"), KeyboardInterrupt()])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_failed_rename_puts_the_old_folder_back(tmp_path, monkeypatch, error, when):
+    """Where folders cannot be swapped in one step, the old one is moved aside for an instant."""
     write(example(), tmp_path / "d")
-    rename = os.rename
+    rename = Path.rename
 
     def fail(source, target):
-        if Path(source).name == "new":
-            raise OSError("disk on fire")
+        if when == "before" and ".new-" in source.name:
+            raise error
         rename(source, target)
+        if when == "after" and ".old-" in Path(target).name:
+            raise error
 
-    monkeypatch.setattr(os, "rename", fail)
-    with pytest.raises(DataError, match=r"/d: cannot be written \(disk on fire\)"):
+    monkeypatch.setattr(atomic, "_exchange", lambda first, second: False)
+    monkeypatch.setattr(Path, "rename", fail)
+    with pytest.raises((DataError, KeyboardInterrupt), match=r"/d: cannot be written \(disk on fire\)|^$"):
         write(example(X=matrix([{}, {}], 3)), tmp_path / "d", overwrite=True)
     assert_same(example().X, read(tmp_path / "d").X)
     assert [p.name for p in tmp_path.iterdir()] == ["d"]
@@ -193,6 +201,43 @@ def test_existing_data_is_replaced_only_when_asked(tmp_path):
         write(other, tmp_path / "d", overwrite=True)
     with pytest.raises(DataError, match="a file where a folder"):
         write(other, tmp_path / "d" / "thesis.doc", overwrite=True)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="folders that are swapped in one step")
+def test_a_dataset_stands_under_its_name_at_every_moment(tmp_path, monkeypatch):
+    """A process killed at any step of the swap must leave a dataset."""
+    write(example(), tmp_path / "d")
+    sound = []
+
+    def seen(event, args):
+        if event in ("os.rename", "os.remove", "shutil.rmtree"):
+            sound.append((tmp_path / "d").is_dir())
+
+    watched = True
+    sys.addaudithook(lambda event, args: seen(event, args) if watched else None)
+    write(example(), tmp_path / "d", overwrite=True)
+    watched = False
+    assert sound
+    assert all(sound)
+
+
+def test_a_folder_or_a_link_with_the_name_of_a_part_is_kept(tmp_path):
+    write(example(), tmp_path / "d")
+    (tmp_path / "d" / "train.csv").mkdir()
+    (tmp_path / "d" / "train.csv" / "thesis.doc").write_text("years of work")
+    with pytest.raises(DataError, match=r"not part of a dataset: train\.csv"):
+        write(example(), tmp_path / "d", overwrite=True)
+    assert (tmp_path / "d" / "train.csv" / "thesis.doc").is_file()
+
+
+def test_a_link_is_followed_and_stays(tmp_path):
+    other = example(X=matrix([{1: 5}, {}], 3))
+    for name in ("d", "d.txt"):
+        write(example(), tmp_path / "real" / name)
+        (tmp_path / name).symlink_to(Path("real") / name)
+        write(other, tmp_path / name, "sparse", overwrite=True)
+        assert (tmp_path / name).is_symlink()
+        assert_same(other.X, read(tmp_path / "real" / name).X)
 
 
 def test_files_get_the_usual_permissions(tmp_path, monkeypatch):

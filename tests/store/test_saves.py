@@ -150,3 +150,25 @@ def test_a_lock_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="No space left"), owner.held(tmp_path / "m"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+def test_a_link_to_a_file_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "link").symlink_to("deep/real")  # which is not there yet
+    for content in ("old", "new"):
+        with atomic.atomic_file(tmp_path / "link") as path:
+            path.write_text(content)
+        assert (tmp_path / "link").is_symlink()
+        assert {entry.name: entry.read_text() for entry in (tmp_path / "deep").iterdir()} == {"real": content}
+
+
+def test_a_device_a_fifo_a_folder_and_a_circle_of_links_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to(os.devnull)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "circle").symlink_to("circle")
+    before = {entry.name: entry.lstat().st_mode for entry in tmp_path.iterdir()}
+    for name in (*before, os.devnull):
+        with pytest.raises(DataError, match="not a file to write"), atomic.atomic_file(tmp_path / name) as path:
+            path.write_text("x")
+    assert {entry.name: entry.lstat().st_mode for entry in tmp_path.iterdir()} == before
