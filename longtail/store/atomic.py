@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from longtail.store.owner import held, leftovers, remove_leftovers, signature
+from longtail.store.owner import held, leftovers, remove_leftovers, this_process
 from longtail.store.replace import Foreign, check_output, check_replaceable, foreign_to_model
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2: paths as they are given, and both names swapped
@@ -27,7 +27,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2: paths as they are given, 
 
 def beside(target: Path, role: str) -> Path:
     """Return a new name beside a file or folder, for what will replace it ("new") or is being replaced ("old")."""
-    return target.with_name(f".{target.name}.{role}-{signature()}-{uuid.uuid4().hex[:8]}")
+    return target.with_name(f".{target.name}.{role}-{this_process()}-{uuid.uuid4().hex[:8]}")
 
 
 @contextmanager
@@ -47,8 +47,8 @@ def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_
     target = check_replaceable(target, foreign)
     target.parent.mkdir(parents=True, exist_ok=True)
     with held(target):
-        recovered(target, foreign)
-        remove_leftovers(target)
+        recovered(target, foreign, alone=True)
+        remove_leftovers(target, alone=True)
         fresh = beside(target, "new")
         fresh.mkdir()
         try:
@@ -100,11 +100,14 @@ def _renameat2() -> Any:
     return function
 
 
-def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Path:
-    """Return the path of a folder, after putting back what a save killed in the middle of its swap moved aside."""
+def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model, alone: bool = False) -> Path:
+    """Return the path of a folder, after putting back what a save killed in the middle of its swap moved aside.
+
+    `alone` says that this process holds the folder (see :meth:`longtail.store.owner.Owner.is_gone`).
+    """
     target = Path(target)
     if not os.path.lexists(target):
-        for old in leftovers(target, "old"):
+        for old in leftovers(target, "old", alone):
             if foreign(old) is None:
                 with contextlib.suppress(OSError):  # another process may have put it back just now
                     old.rename(target)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from longtail.store import owner
 from tests.cli.conftest import Run
 
 TRAIN = [sys.executable, "-m", "longtail", "train"]
@@ -65,8 +66,9 @@ def test_fresh_and_other_settings_start_again(run: Run, raw: Path, here: Path) -
 
 
 def test_what_a_killed_save_left_is_removed(run: Run, table: Path, here: Path) -> None:
-    (here / ".m.new-4194303-1-0123abcd").mkdir()
-    (here / ".m.old-4194303-1-0123abcd").mkdir()
+    gone = owner.this_process()._replace(pid=4194303)
+    (here / f".m.new-{gone}-0123abcd").mkdir()
+    (here / f".m.old-{gone}-0123abcd").mkdir()
     run("train", table, "-m", "popular", "--out", "m")
     assert sorted(path.name for path in here.iterdir()) == ["fruit.csv", "m"]
 

@@ -15,6 +15,7 @@ from longtail.engine.checkpoints import NO_STEPS, Steps, remove_steps
 from longtail.errors import DataError
 from longtail.linear import train as node_training
 from longtail.models.base import Ranker
+from longtail.store import owner
 from tests.contract import toy
 
 
@@ -89,8 +90,9 @@ def test_a_kill_in_the_instant_of_a_swap_loses_nothing(tmp_path: Path) -> None:
     steps = opened(tmp_path / "c")
     steps.value("one", lambda: 1)
     steps.close()
-    (tmp_path / "c" / "one").rename(tmp_path / "c" / ".one.old-4194303-1-0123abcd")
-    (tmp_path / "c" / ".one.new-4194303-1-0123abcd").mkdir()
+    gone = owner.this_process()._replace(pid=4194303)
+    (tmp_path / "c" / "one").rename(tmp_path / "c" / f".one.old-{gone}-0123abcd")
+    (tmp_path / "c" / f".one.new-{gone}-0123abcd").mkdir()
     steps = opened(tmp_path / "c")
     assert steps.value("one", lambda: 2) == 1
     steps.remove()

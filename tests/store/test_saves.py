@@ -41,9 +41,9 @@ def written(folder: Path, n: int = 0) -> Path:
 
 
 def dead_signature() -> str:
-    """Return number and start time of a process that is gone."""
+    """Return the identity of a process that is gone."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        text = f"{process.pid}-{owner.start_time(process.pid)}"
+        text = str(owner.this_process()._replace(pid=process.pid, start=owner.start_time(process.pid) or 0))
         process.communicate(b"")
     return text
 
@@ -72,7 +72,7 @@ def test_a_killed_save_leaves_a_whole_model(tmp_path: Path, how: str) -> None:
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(tmp_path: Path) -> None:
     written(tmp_path / "m")
-    gone, here = dead_signature(), owner.signature()
+    gone, here = dead_signature(), owner.this_process()
     for name in (f".m.new-{gone}-0123abcd", f".m.old-{gone}-0123abcd", f".m.new-{here}-0123abcd"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "w.npy").write_text("half")
@@ -95,7 +95,8 @@ def test_what_a_killed_swap_moved_aside_is_put_back(tmp_path: Path) -> None:
 
 def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "_PATIENCE", 0.1)
-    (tmp_path / ".m.lock").write_text(f"{os.getppid()}-{owner.start_time(os.getppid())}")
+    parent = owner.this_process()._replace(pid=os.getppid(), start=owner.start_time(os.getppid()) or 0)
+    (tmp_path / ".m.lock").write_text(str(parent))
     with pytest.raises(DataError, match=f"process {os.getppid()} is writing"):
         written(tmp_path / "m")
     (tmp_path / ".m.lock").write_text("")  # named by nobody
@@ -150,6 +151,52 @@ def test_a_lock_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: p
     with pytest.raises(OSError, match="No space left"), owner.held(tmp_path / "m"):
         pass
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="containers")
+@pytest.mark.parametrize("held", [True, False])
+def test_a_save_of_another_container_is_alive_while_it_has_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
+) -> None:
+    """There, the same number means another process, or none."""
+    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    other = owner.this_process()._replace(pid=4194303, start=1, space="0000")
+    lock, leftover = tmp_path / ".m.lock", tmp_path / f".m.new-{other}-0123abcd"
+    leftover.mkdir()
+    lock.write_text(str(other))
+    with lock.open("r+") as file:
+        if held:
+            assert owner._lock_of_system(file)
+            with pytest.raises(DataError, match=rf"process 4194303 of another container.*remove .*{lock.name}"):
+                written(tmp_path / "m")
+            assert leftover.is_dir()
+        else:
+            written(tmp_path / "m")
+            assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_save_of_another_machine_is_alive_and_one_before_a_restart_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    before = owner.this_process()._replace(boot="0000")
+    (tmp_path / ".m.lock").write_text(str(before._replace(machine="0000")))
+    with pytest.raises(DataError, match="another container or machine"):
+        written(tmp_path / "m")
+    (tmp_path / ".m.lock").write_text(str(before))
+    written(tmp_path / "m")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_file_of_the_user_with_the_name_of_a_lock_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / ".m.lock").write_text("my notes")
+    (tmp_path / ".n.lock").mkdir()
+    (tmp_path / ".o.lock").symlink_to("nowhere")
+    for name in "mno":
+        with pytest.raises(DataError, match=rf"\.{name}\.lock: is not a lock of longtail"):
+            written(tmp_path / name)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".m.lock", ".n.lock", ".o.lock"]
+    assert (tmp_path / ".m.lock").read_text() == "my notes"
 
 
 def test_a_link_to_a_file_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
