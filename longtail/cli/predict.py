@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from zlib import crc32
 
 import typer
 
@@ -73,14 +74,23 @@ def predict_labels(
         raise SettingsError(f"{files[0]} is a file. To label its points, give --input {files[0]}.")
     text = [*(texts or ()), *(text or ())]
     _check(text, input, out_file, resume, engine)
+    from longtail.cli import results
+
     if out_file is not None and str(out_file) != "-" and not is_pattern(input):
         check_output_file(out_file, "--out", input, options.labels_file)
+        if out_file.suffix in (".jsonl", ".tsv"):
+            read: list[str | Path] = [name for name in (input, options.labels_file) if name and not os.path.isdir(name)]
+            for path in results.unfinished_files(out_file):
+                check_output_file(path, "--out", *read)
     if text:
         options.refuse_given("the texts are given with --text, and no file is read")
     read_threshold(decisions.threshold)
+    from longtail import store
+
+    version = f"{crc32(repr(store.stamp(folder)).encode()):08x}"
     tagger = registry.load_tagger(folder)
     wanted = decisions.of(tagger)
-    made_from = {"model": str(folder.resolve()), "input": str(input), "k": wanted.limit}
+    made_from = {"model": str(folder.resolve()), "model version": version, "input": str(input), "k": wanted.limit}
     made_from |= {"thresholds": [float(value) for value in wanted.values]}
     if is_pattern(input):
         from longtail.engine import use
@@ -94,13 +104,11 @@ def predict_labels(
             written(out_file, f"{number_of(n_files, 'file')}, {number_of(n, 'point')} now")
         )
         return
-    from longtail.cli import results
-
-    rows, skip, file = results.ResultRows(tagger), 0, None
+    rows, file = results.ResultRows(tagger), None
     if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
-        file = results.ResultFile(out_file, made_from)
-        skip = file.resume() if resume else 0
-    blocks = _given(text) if text else read_blocks(str(input), tagger, options, skip)
+        file = results.ResultFile(out_file, made_from, resume)
+    blocks = _given(text) if text else read_blocks(str(input), tagger, options)
+    blocks = blocks if file is None else file.left_of(blocks)
     in_table = out_file is None and not json
     with results.counted(scored(tagger, blocks, wanted, in_table)) as (stream, count):
         if out_file is None:
@@ -156,8 +164,8 @@ def _given(texts: list[str]) -> Iterator[PointBlock]:
     yield PointBlock(0, [text_from_shell(text) for text in texts], None)
 
 
-def read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> Iterator[PointBlock]:
-    """Return the points of a file in blocks, from point `skip` on; what cannot be read so is read whole."""
+def read_blocks(name: str, tagger: Tagger, options: DataOptions) -> Iterator[PointBlock]:
+    """Return the points of a file in blocks; what cannot be read so is read whole."""
     from longtail.data import streaming
 
     reads_text = tagger.vectorizer_ is not None
@@ -168,16 +176,16 @@ def read_blocks(name: str, tagger: Tagger, options: DataOptions, skip: int) -> I
         return streaming.line_blocks_of(sys.stdin.buffer, "standard input")
     path = Path(name)
     if reads_text and options.format is None and plain.endswith(".txt") and path.is_file():
-        return streaming.text_file_blocks(path, skip)
+        return streaming.text_file_blocks(path)
     kind = streaming.streamable(path, options.format)
     if kind == "table" and reads_text:
-        return streaming.table_blocks(path, options.text_column, skip)
+        return streaming.table_blocks(path, options.text_column)
     if kind == "sparse" and not reads_text:
-        return streaming.sparse_blocks(path, skip)
-    return _read_whole(name, reads_text, options.for_model(tagger, name), skip)
+        return streaming.sparse_blocks(path)
+    return _read_whole(name, reads_text, options.for_model(tagger, name))
 
 
-def _read_whole(name: str, reads_text: bool, options: DataOptions, skip: int) -> Iterator[PointBlock]:
+def _read_whole(name: str, reads_text: bool, options: DataOptions) -> Iterator[PointBlock]:
     """Yield the points of a dataset that was read whole."""
     from longtail.data.streaming import BLOCK, PointBlock
 
@@ -189,7 +197,7 @@ def _read_whole(name: str, reads_text: bool, options: DataOptions, skip: int) ->
         raise DataError("the model reads text, and this data has none", path=name, remedy="Give texts, or other data")
     if not reads_text and data.X is None:
         raise DataError("the model was trained on features, and this is text", path=name, remedy="Give its features")
-    for start in range(skip, data.n_points, BLOCK):
+    for start in range(0, data.n_points, BLOCK):
         part = slice(start, start + BLOCK)
         ids = None if data.ids is None else data.ids[part]
         if reads_text and data.texts is not None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from longtail.cli import console
 from longtail.errors import DataError, SettingsError
+from longtail.store import atomic_file, check_output
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -76,43 +78,112 @@ def _described(block: PointBlock, row: int) -> dict[str, Any]:
 # Files --------------------------------------------------------------------------------------------------------------
 
 
+def unfinished_files(path: Path) -> tuple[Path, Path]:
+    """Return where the rows of a result are until it is complete, and where it is noted how many are certain.
+
+    Of a link, they are beside the file that it points to.
+    """
+    path = check_output(path)
+    return path.with_name(path.name + ".partial"), path.with_name(path.name + ".partial.json")
+
+
 class ResultFile:
     """A .jsonl or .tsv file that appears when it is complete.
 
-    Until then its rows are in ``NAME.partial``, and ``NAME.partial.json`` says how many of them are certain. After an
-    interruption `resume` continues there.
+    Until then its rows are in ``NAME.partial``, and ``NAME.partial.json`` says how many of them are certain, and of
+    which points they are.
+
+    Parameters
+    ----------
+    path : Path
+        File to write.
+    made_from : dict
+        Model and settings, which the rows of an interrupted run must have been made with.
+    resume : bool
+        Whether to go on where an interrupted run ended. Without it, rows of such a run are an error.
     """
 
-    def __init__(self, path: Path, made_from: dict[str, Any]) -> None:
-        self.path, self.made_from = path, made_from
-        self.partial = path.with_name(path.name + ".partial")
-        self.state = path.with_name(path.name + ".partial.json")
+    def __init__(self, path: Path, made_from: dict[str, Any], resume: bool) -> None:
+        self.path, self.made_from = check_output(path), made_from
+        self.partial, self.state = unfinished_files(path)
         self.done = self.size = 0
-
-    def resume(self) -> int:
-        """Return the number of points that are done, which the next run skips; 0 where there is nothing to resume."""
-        if not self.partial.exists() or not self.state.exists():
+        self._points = hashlib.blake2b(digest_size=16)
+        state = self._earlier()
+        if resume and state is None:
             console.print_remark(f"There is no {self.partial.name} to resume; starting from the first point")
-            return 0
+        elif resume and state is not None:
+            self._go_on(state)
+        elif state is not None and state["points"]:
+            raise DataError(
+                f"holds {console.number_of(state['points'], 'point')} of an interrupted run",
+                path=self.partial,
+                remedy="Go on with --resume, or remove it to start again",
+            )
+
+    def _earlier(self) -> dict[str, Any] | None:
+        """Return what an interrupted run noted, None without one; refuse files that are not of such a run."""
+        for path in (self.partial, self.state):
+            if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+                raise self._foreign(path)
         try:
             state = orjson.loads(self.state.read_bytes())
-            self.done, self.size = int(state.pop("points")), int(state.pop("bytes"))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise DataError("is damaged", path=self.state, remedy="Start again without --resume") from None
+        except FileNotFoundError:
+            if self.partial.exists():
+                raise self._foreign(self.partial) from None
+            return None
+        except ValueError:
+            raise self._foreign(self.state) from None
+        if not isinstance(state, dict) or not state.keys() >= {"model", "input", "content"}:
+            raise self._foreign(self.state)
+        if not all(type(state.get(key)) is int and state[key] >= 0 for key in ("points", "bytes")):
+            raise self._foreign(self.state)
+        return state if self.partial.exists() else None
+
+    @staticmethod
+    def _foreign(path: Path) -> DataError:
+        return DataError(
+            "is damaged, or not of longtail predict, so it is not overwritten",
+            path=path,
+            remedy="Move it away, or choose another --out",
+        )
+
+    def _go_on(self, state: dict[str, Any]) -> None:
+        self.done, self.size, self._content = state.pop("points"), state.pop("bytes"), state.pop("content")
+        again = f"remove {self.partial} to start again"
         if state != self.made_from:
             differs = next(key for key in {**state, **self.made_from} if state.get(key) != self.made_from.get(key))
             raise SettingsError(
                 f"{self.partial} was begun with {differs} {state.get(differs)!r}, not {self.made_from.get(differs)!r}. "
-                "Give the same, or start again without --resume."
+                f"Give the same, or {again}."
             )
         if self.partial.stat().st_size < self.size:
-            raise DataError("is shorter than its state says", path=self.partial, remedy="Start again without --resume")
-        return self.done
+            raise DataError("is shorter than its state says", path=self.partial, remedy=again.capitalize())
+
+    def left_of(self, blocks: Iterable[PointBlock]) -> Iterator[PointBlock]:
+        """Yield the points that are not done, once it is certain that those before them are still the same."""
+        done, passed = self.done, 0
+        for block in blocks:
+            if passed >= done:
+                yield block
+                continue
+            passed += len(block)
+            self._count(block)
+            if passed >= done and (passed > done or self._points.hexdigest() != self._content):
+                passed = -1
+                break
+        if passed < done:
+            raise DataError(
+                f"holds other points than those that the first {done:,} rows of {self.partial} are of",
+                path=self.made_from["input"],
+                remedy=f"Give the same points, or remove {self.partial} to start again",
+            )
 
     def write(self, blocks: Iterable[Scored], line: Callable[..., bytes], head: bytes) -> int:
         """Append each block and note it as done; returns the number of all points."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
+            if not self.done:
+                self._note(0)  # before the rows, so that they are never without it
             with self.partial.open("r+b" if self.done else "wb") as stream:
                 if self.done:
                     stream.truncate(self.size)
@@ -122,7 +193,9 @@ class ResultFile:
                 for block, scores in blocks:
                     stream.write(line(block, scores))
                     self.done += len(block)
-                    self._note(stream)
+                    self._count(block)
+                    stream.flush()
+                    self._note(stream.tell())
                 stream.flush()
                 os.fsync(stream.fileno())
         except BaseException:
@@ -130,16 +203,24 @@ class ResultFile:
                 console.print_remark(f"{self.done:,} points are in {self.partial}. Continue with --resume")
             else:
                 self.partial.unlink(missing_ok=True)
+                self.state.unlink(missing_ok=True)
             raise
         os.replace(self.partial, self.path)
         self.state.unlink(missing_ok=True)
         return self.done
 
-    def _note(self, stream: IO[bytes]) -> None:
-        stream.flush()
-        fresh = self.state.with_name(self.state.name + ".new")
-        fresh.write_bytes(orjson.dumps(self.made_from | {"points": self.done, "bytes": stream.tell()}))
-        os.replace(fresh, self.state)
+    def _count(self, block: PointBlock) -> None:
+        """Add the content of points to the checksum of those that are done."""
+        for texts in (block.ids, block.texts):
+            self._points.update("\0".join(texts or ()).encode("utf-8", "surrogatepass"))
+        if block.X is not None:
+            for array in (block.X.indptr, block.X.indices, block.X.data):
+                self._points.update(array.tobytes())
+
+    def _note(self, size: int) -> None:
+        facts = {"points": self.done, "bytes": size, "content": self._points.hexdigest()}
+        with atomic_file(self.state) as fresh:
+            fresh.write_bytes(orjson.dumps(self.made_from | facts))
 
 
 def write_matrix(path: Path, blocks: Iterable[Scored], tagger: Tagger) -> int:
@@ -147,7 +228,6 @@ def write_matrix(path: Path, blocks: Iterable[Scored], tagger: Tagger) -> int:
     from scipy.sparse import csr_array, vstack
 
     from longtail.data.predictions import write_npz_scores
-    from longtail.store import atomic_file
 
     with atomic_file(path) as fresh:
         parts = [scores for _, scores in blocks] or [csr_array((0, tagger.n_labels_))]
@@ -160,7 +240,6 @@ def write_matrix(path: Path, blocks: Iterable[Scored], tagger: Tagger) -> int:
 def write_repository_text(path: Path, blocks: Iterable[Scored], n_labels: int) -> int:
     """Write all scores as the repository's text, whose first line holds their number; they are held in memory."""
     from longtail.data.predictions import write_text_scores
-    from longtail.store import atomic_file
 
     with atomic_file(path) as fresh:
         parts = [scores for _, scores in blocks]

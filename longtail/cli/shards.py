@@ -55,8 +55,9 @@ def predict_files(
     targets = [out_folder / f"{path.name}.jsonl" for path in paths]
     if len(set(targets)) < len(targets):
         raise DataError("two files have the same name", path=pattern, remedy="Predict the files of each folder alone")
-    _open_folder(out_folder, run)
-    missing = [i for i, target in enumerate(targets) if not target.exists()]
+    read_with = {f"--{name.replace('_', '-')}": value and str(value) for name, value in vars(options).items()}
+    _open_folder(out_folder, run | read_with)
+    missing = [i for i, target in enumerate(targets) if not _is_newer(target, paths[i])]
     if len(missing) < len(paths):
         print_remark(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; going on with the others")
     n_points = 0
@@ -80,6 +81,11 @@ def predict_files(
     return {"n_files": len(paths), "n_predicted": len(missing), "n_points": n_points}
 
 
+def _is_newer(result: Path, points: Path) -> bool:
+    """Return whether there is a result, and its file of points was not changed since."""
+    return result.exists() and result.stat().st_mtime_ns >= points.stat().st_mtime_ns
+
+
 def _predict_file(name: str, tagger: Tagger, wanted: Thresholds, options: DataOptions) -> tuple[bytes, int]:
     """Return the results of one file as JSON lines, and their number."""
     from longtail.cli.predict import read_blocks, scored
@@ -88,7 +94,7 @@ def _predict_file(name: str, tagger: Tagger, wanted: Thresholds, options: DataOp
     if not Path(name).is_file():  # on another machine
         raise DataError("is not there", path=name, remedy="Keep the files in a folder that every machine can read")
     rows, lines, n = ResultRows(tagger), [], 0
-    for block, scores in scored(tagger, read_blocks(name, tagger, options, 0), wanted):
+    for block, scores in scored(tagger, read_blocks(name, tagger, options), wanted):
         lines.append(rows.json_lines(block, scores))
         n += len(block)
     return b"".join(lines), n

@@ -106,8 +106,8 @@ def read_repository(path: Path) -> ParsedRows:
         return _read_rows(stream, _Kind(path, True, False, True, n_labels, d), n, 2)
 
 
-def feature_blocks(path: Path, skip: int = 0) -> Iterator[csr_array]:
-    """Yield the features of a file whose first line is ``N D L`` a few thousand rows at a time, from row `skip` on."""
+def feature_blocks(path: Path) -> Iterator[csr_array]:
+    """Yield the features of a file whose first line is ``N D L`` a few thousand rows at a time."""
     with open_bytes(path) as stream:
         n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
         row = 0
@@ -115,11 +115,9 @@ def feature_blocks(path: Path, skip: int = 0) -> Iterator[csr_array]:
             if row + block.filled > n:
                 raise _wrong_count(path, n, row + block.filled)
             stop = min(block.rows, n - row)  # blank lines after the last row are not points
-            whole = _matrix(block.ptr[: stop + 1], block.index, block.value, (stop, d))
-            first = min(max(skip - row, 0), stop)
             row += stop
-            if first < stop:
-                yield whole[first:] if first else whole
+            if stop:
+                yield _matrix(block.ptr[: stop + 1], block.index, block.value, (stop, d))
         if row < n:
             raise _wrong_count(path, n, row)
 

@@ -28,13 +28,11 @@ class PointBlock:
         return len(self.texts) if self.texts is not None else int(self.X.shape[0])
 
 
-def line_blocks_of(stream: Iterable[bytes], name: str, skip: int = 0) -> Iterator[PointBlock]:
+def line_blocks_of(stream: Iterable[bytes], name: str) -> Iterator[PointBlock]:
     """Yield one text per line; a blank line is an empty text, so that line i of the file is row i of the result."""
     texts: list[str] = []
-    start = skip
+    start = 0
     for number, line in enumerate(stream):
-        if number < skip:
-            continue
         try:
             texts.append(line.decode("utf-8-sig" if number == 0 else "utf-8").rstrip("\r\n"))
         except UnicodeDecodeError:
@@ -48,10 +46,10 @@ def line_blocks_of(stream: Iterable[bytes], name: str, skip: int = 0) -> Iterato
         yield PointBlock(start, texts, None)
 
 
-def text_file_blocks(path: Path, skip: int = 0) -> Iterator[PointBlock]:
+def text_file_blocks(path: Path) -> Iterator[PointBlock]:
     """Yield the lines of a text file, plain or compressed."""
     with open_bytes(path) as stream:
-        yield from line_blocks_of(stream, str(path), skip)
+        yield from line_blocks_of(stream, str(path))
 
 
 def streamable(path: Path, format: str | None = None) -> str | None:
@@ -62,13 +60,13 @@ def streamable(path: Path, format: str | None = None) -> str | None:
     return files.format if files.alone and files.format in ("table", "sparse") else None
 
 
-def table_blocks(path: Path, text: str | Sequence[str] | None = None, skip: int = 0) -> Iterator[PointBlock]:
+def table_blocks(path: Path, text: str | Sequence[str] | None = None) -> Iterator[PointBlock]:
     """Yield the texts of a CSV, TSV, JSON-lines or Parquet file; `text` names the text column(s)."""
     from longtail.data.table import TableReader
 
-    start = skip
+    start = 0
     try:
-        for texts, ids in TableReader(text, require_labels=False).text_blocks(path, BLOCK, skip):
+        for texts, ids in TableReader(text, require_labels=False).text_blocks(path, BLOCK):
             yield PointBlock(start, texts, None, ids)
             start += len(texts)
     except DataError:
@@ -76,13 +74,13 @@ def table_blocks(path: Path, text: str | Sequence[str] | None = None, skip: int 
         raise
 
 
-def sparse_blocks(path: Path, skip: int = 0) -> Iterator[PointBlock]:
+def sparse_blocks(path: Path) -> Iterator[PointBlock]:
     """Yield the features of a sparse text file with a header."""
     from longtail.data.sparse_text import feature_blocks
 
-    start = skip
+    start = 0
     try:
-        for X in feature_blocks(path, skip):
+        for X in feature_blocks(path):
             yield PointBlock(start, None, X)
             start += X.shape[0]
     except DataError:

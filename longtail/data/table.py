@@ -107,11 +107,11 @@ class TableReader:
             frame = frame.collect()
         return self._read(_Table("DataFrame", frame=frame), _frame_rows)
 
-    def text_blocks(self, path: Path, size: int, skip: int = 0) -> Iterator[tuple[list[str], list[str] | None]]:
-        """Yield texts and identifiers of `size` rows at a time, from row `skip` on; labels are not read."""
+    def text_blocks(self, path: Path, size: int) -> Iterator[tuple[list[str], list[str] | None]]:
+        """Yield texts and identifiers of `size` rows at a time; labels are not read."""
         texts, ids = list[str](), list[str]()
-        rows = self._rows(_Table(path.name, path), _file_rows, skip)
-        for position, (_, columns, cells, text) in enumerate(rows, skip):
+        rows = self._rows(_Table(path.name, path), _file_rows)
+        for position, (_, columns, cells, text) in enumerate(rows):
             texts.append(text)
             if columns.ids is not None:
                 ids.append(str(position) if is_missing(cells[-1]) else str(cells[-1]))
@@ -143,26 +143,22 @@ class TableReader:
             numbered_by_occurrence=True,
         )
 
-    def _rows(
-        self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]], skip: int = 0
-    ) -> Iterator[TextRow]:
-        """Yield the rows of a table from row `skip` on, with their text; a table without rows is an error."""
+    def _rows(self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]]) -> Iterator[TextRow]:
+        """Yield the rows of a table with their text; a table without rows is an error."""
         chosen: list[_Columns] = []
 
         def choose(present: list[str]) -> _Columns:
             chosen.append(_choose(table, present, self))
             return chosen[0]
 
-        n = 0
-        for n, (number, cells) in enumerate(rows_of(table, choose), 1):
-            if n <= skip:
-                continue
-            columns = chosen[0]
+        empty = True
+        for number, cells in rows_of(table, choose):
+            empty, columns = False, chosen[0]
             parts = [
                 _cell_text(table, value, column, number) for value, column in zip(cells, columns.texts, strict=False)
             ]
             yield number, columns, cells, "\n".join(part for part in parts if part)
-        if not n:
+        if empty:
             raise table.error("the table has no rows", remedy="Check that it was written completely")
 
     def _matrix(self, table: _Table, column: str | None, cells: list[str | array[int]], lines: array[int]) -> Any:

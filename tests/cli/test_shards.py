@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,17 @@ def test_an_interrupted_run_goes_on(run: Run, parts: Path, monkeypatch) -> None:
     assert json.loads(result.stdout)["n_predicted"] == 2
     assert read == ["part-1.txt", "part-3.txt"]  # nothing twice
     assert results(parts / "out") == whole
+
+
+def test_what_changed_since_is_not_taken_for_done(run: Run, parts: Path) -> None:
+    command = ("predict", "model", "--input", "part-*.txt", "--out", "out")
+    run(*command, "--json")
+    (parts / "part-1.txt").write_text("bread\n")
+    os.utime(parts / "part-1.txt", (time.time() + 9,) * 2)
+    assert json.loads(run(*command, "--json").stdout)["n_predicted"] == 1
+    assert "--text-column" in run(*command, "--text-column", "title", code=2).stderr
+    longtail.load(parts / "model").save(parts / "model")
+    assert "model version" in run(*command, code=2).stderr
 
 
 def test_a_damaged_file_ends_it_and_loses_nothing(run: Run, parts: Path) -> None:

@@ -58,8 +58,6 @@ def test_sparse_text_in_blocks(run: Run, sparse: Path, here: Path) -> None:
     run("train", sparse, "--model", "popular", "--out", "f")
     run("predict", "f", "--input", sparse / "train.txt", "--out", "x.jsonl", "-k", 1)
     assert [row["id"] for row in rows(here / "x.jsonl")] == [str(i) for i in range(32)]
-    blocks = list(streaming.sparse_blocks(sparse / "train.txt", skip=30))
-    assert (blocks[0].start, sum(map(len, blocks))) == (30, 2)
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".tsv"])
@@ -82,6 +80,68 @@ def test_resume(run: Run, model: Path, here: Path, ending: str) -> None:
     run("predict", model, "--input", path, "--out", out, "--resume")
     assert out.read_bytes() == whole
     assert not list(here.glob("*.partial*"))
+
+
+def interrupted(run: Run, here: Path) -> Path:
+    """Return the rows of a run that ended after 10 points."""
+    broken = [*TEXTS[:12], "caf\udce9", *TEXTS[13:]]
+    (here / "in.txt").write_bytes("\n".join(broken).encode(errors="surrogateescape") + b"\n")
+    run("predict", "m", "-i", "in.txt", "-o", "x.jsonl", code=2)
+    (here / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    return here / "x.jsonl.partial"
+
+
+def test_rows_of_an_interrupted_run_are_not_lost_unasked(run: Run, model: Path, here: Path) -> None:
+    partial = interrupted(run, here)
+    before = partial.read_bytes()
+    said = run("predict", model, "-i", "in.txt", "-o", "x.jsonl", code=2).stderr
+    assert "10 points of an interrupted run" in said
+    assert partial.read_bytes() == before
+    partial.unlink()
+    run("predict", model, "-i", "in.txt", "-o", "x.jsonl")
+    assert len(rows(here / "x.jsonl")) == 23
+
+
+def test_resume_refuses_another_model_and_other_points(run: Run, model: Path, here: Path, table: Path) -> None:
+    interrupted(run, here)
+    command = ["predict", model, "-i", "in.txt", "-o", "x.jsonl", "--resume"]
+    for others in (["a new text", *TEXTS], TEXTS[:8], [TEXTS[1], TEXTS[0], *TEXTS[2:]]):
+        (here / "in.txt").write_text("\n".join(others) + "\n")
+        assert "in.txt: holds other points" in run(*command, code=2).stderr
+    (here / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    run("train", table, "--model", "knn", "--out", "m")
+    assert "was begun with model version" in run(*command, code=2).stderr
+    state = here / "x.jsonl.partial.json"
+    state.write_text(state.read_text().replace('"points":10', '"points":-5'))
+    assert "damaged" in run(*command, code=2).stderr
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.partial", "x.jsonl.partial.json"])
+def test_a_file_of_the_user_beside_the_result_is_kept(run: Run, model: Path, here: Path, name: str) -> None:
+    (here / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    (here / name).write_text("mine")
+    for words in (["in.txt"], ["in.txt", "--resume"]):
+        assert "not overwritten" in " ".join(
+            run("predict", model, "-o", "x.jsonl", "-i", *words, code=2).stderr.split()
+        )
+    if name.endswith("partial"):
+        (here / name).write_text("a text\n")
+        said = run("predict", model, "-o", "x.jsonl", "-i", name, "--format", "sparse", code=2).stderr
+        assert "is the file to be read" in said
+    (here / name).rename(here / "notes")
+    (here / name).symlink_to("notes")
+    run("predict", model, "-i", "in.txt", "-o", "x.jsonl", code=2)
+    assert (here / "notes").read_text() in ("mine", "a text\n")
+    assert (here / name).is_symlink()
+
+
+def test_a_link_to_a_result_stays(run: Run, model: Path, here: Path) -> None:
+    (here / "in.txt").write_text("\n".join(TEXTS) + "\n")
+    (here / "deep").mkdir()
+    (here / "x.jsonl").symlink_to("deep/y.jsonl")
+    run("predict", model, "-i", "in.txt", "-o", "x.jsonl")
+    assert (here / "x.jsonl").is_symlink()
+    assert [path.name for path in (here / "deep").iterdir()] == ["y.jsonl"]
 
 
 def test_resume_without_a_beginning_or_a_file(run: Run, model: Path, files: dict[str, Path]) -> None:
