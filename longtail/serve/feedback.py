@@ -36,6 +36,7 @@ CREATE TABLE IF NOT EXISTS feedback (
 );
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
+_COLUMNS = ["seq", "id", "time", "model", "source", "correction"]
 _BUSY_SECONDS = 20.0  # another process may be writing
 
 
@@ -190,8 +191,7 @@ class FeedbackLog:
                 self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
             try:
-                tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-                if tables and "feedback" not in tables:
+                if _is_foreign(connection):  # before anything is written to it
                     raise sqlite3.DatabaseError("it is another database")
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=FULL")
@@ -224,6 +224,13 @@ class FeedbackLog:
             ids.append(identifier)
             accepted += done.rowcount
         return Receipt(ids, accepted)
+
+
+def _is_foreign(connection: sqlite3.Connection) -> bool:
+    """Return whether a database holds anything but a feedback log, or a log that is being begun."""
+    known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")}
+    columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(feedback)")]
+    return not known <= {"feedback", "about"} or columns not in ([], _COLUMNS)
 
 
 def _inode_of(path: Path) -> int | None:

@@ -143,7 +143,7 @@ def _alone(path: Path) -> Iterator[None]:
     except ImportError:  # not on Windows, where nothing but this process is expected to learn
         yield
         return
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
+    with path.with_name(f"{path.name}.lock").open("a") as lock:  # which may be a file of the user
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

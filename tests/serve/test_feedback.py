@@ -61,6 +61,27 @@ def test_a_file_that_is_no_log(tmp_path: Path) -> None:
         FeedbackLog(tmp_path / "log.sqlite").append("m", "api", [[_correction(0)]])
 
 
+@pytest.mark.parametrize(
+    "table", ["feedback (id TEXT, stars INTEGER)", "customers (name TEXT)", "about (key TEXT); CREATE TABLE x (y TEXT)"]
+)
+def test_another_database_is_not_touched(tmp_path: Path, table: str) -> None:
+    with sqlite3.connect(tmp_path / "mine.db") as connection:
+        connection.executescript(f"CREATE TABLE {table}")
+    connection.close()
+    before = (tmp_path / "mine.db").read_bytes()
+    with pytest.raises(OSError, match="another database"):
+        FeedbackLog(tmp_path / "mine.db").append("m", "api", [[_correction(0)]])
+    assert (tmp_path / "mine.db").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.db"]
+
+
+def test_a_lock_file_of_the_user_keeps_its_content(folders: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "poetry.lock").write_text("of another tool")
+    served = shutil.copytree(folders["net"], tmp_path / "net")
+    learn_from_log(served, FeedbackLog(tmp_path / "poetry"))
+    assert (tmp_path / "poetry.lock").read_text() == "of another tool"
+
+
 def test_post_learn(server: Server) -> None:
     body = {
         "corrections": [
