@@ -207,7 +207,7 @@ def _read_data(
         f"{corrected.added:,} added, {number_of(len(corrected.new_labels), 'new label')}"
     )
     counts = {"corrections": corrected.corrections, "changed": corrected.changed, "added": corrected.added}
-    return corrected.data.validate(), {"feedback": {"log": log.identity(), "seq": corrected.last, **counts}}
+    return corrected.data.validate(), {"feedback": {"learnt": {log.identity(): corrected.last}, **counts}}
 
 
 def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:

@@ -108,7 +108,8 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
         ranker.partial_fit(tagger.features(texts), Y)
         tagger.label_counts_ = tagger.label_counts_ + np.bincount(labels, minlength=shape[1]).astype(np.int32)
         tagger.n_points_ += len(texts)
-    tagger.notes_ = {**tagger.notes_, "feedback": {"log": feedback.identity(), "seq": entries[-1].seq}}
+    learnt = _learnt_logs(tagger) | {feedback.identity(): entries[-1].seq}
+    tagger.notes_ = {**tagger.notes_, "feedback": {"learnt": learnt}}
     with store.held(folder.absolute()):
         if store.stamp(folder) != before:
             return None
@@ -118,8 +119,12 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
 
 def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:
     """Return the number of the last correction of a log that a model has learnt; 0 for none."""
-    note = tagger.notes_.get("feedback") or {}
-    return int(note["seq"]) if note.get("log") == feedback.identity() else 0
+    return int(_learnt_logs(tagger).get(feedback.identity(), 0))
+
+
+def _learnt_logs(tagger: Tagger) -> dict[str, int]:
+    """Return the number of the last correction that a model has learnt, by the identity of the log."""
+    return (tagger.notes_.get("feedback") or {}).get("learnt") or {}
 
 
 def _training_points(tagger: Tagger, entries: list[Feedback]) -> tuple[list[str], list[list[int]], list[str]]:

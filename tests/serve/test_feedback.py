@@ -148,7 +148,10 @@ def test_a_model_learns_each_correction_once(folders: dict[str, Path], tmp_path:
     assert learn_from_log(served, log).corrections == 0
     tagger = longtail.load(served)
     assert tagger.n_points_ == 72 + 8
-    assert tagger.notes_["feedback"] == {"log": log.identity(), "seq": 9}
+    assert tagger.notes_["feedback"] == {"learnt": {log.identity(): 9}}
+    other = FeedbackLog(tmp_path / "other.sqlite")
+    other.append("net", "api", [corrections])
+    assert [learn_from_log(served, one).corrections for one in (other, log, other)] == [8, 0, 0]
     with pytest.raises(ModelError, match="cannot be trained further"):
         learn_from_log(folders["tree"], log)
 
