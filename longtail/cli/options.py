@@ -299,3 +299,10 @@ def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> No
             raise DataError("is the file to be read, and would be lost", path=path, remedy=remedy)
         if Path(given).is_dir() and Path(os.path.realpath(given)) in place.parents:
             raise DataError(f"exists in {given} and may be part of the data", path=path, remedy=remedy)
+
+
+def default_output(name: str) -> Path:
+    """Return the file that a command writes without ``--out``; one that is there is replaced only when it is named."""
+    if os.path.lexists(name):
+        raise DataError("exists", path=name, remedy=f"Replace it with --out {name}, or choose another name")
+    return Path(name)

@@ -9,13 +9,22 @@ import typer
 
 from longtail import registry
 from longtail.cli.console import print_json, print_result, written
-from longtail.cli.options import JsonFlag, ModelFolder, check_output_file
+from longtail.cli.options import JsonFlag, ModelFolder, check_output_file, default_output
 from longtail.errors import DataError, ModelError
 
 if TYPE_CHECKING:
     import numpy as np
 
-OutPicture = Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="A .png, .svg or .pdf file.")]
+OutPicture = Annotated[
+    Path | None,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="FILE",
+        help="A .png, .svg or .pdf file; by default a new .png file here, with the name of the plot.",
+        show_default=False,
+    ),
+]
 BesideOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Another model of the same data, for the same picture.", show_default=False),
@@ -23,12 +32,13 @@ BesideOption = Annotated[
 LabelArgument = Annotated[str, typer.Argument(metavar="LABEL", help="Name or identifier of a label.")]
 
 
-def plot_curves(folder: ModelFolder, out_file: OutPicture = Path("curves.png"), json: JsonFlag = False) -> None:
+def plot_curves(folder: ModelFolder, out_file: OutPicture = None, json: JsonFlag = False) -> None:
     """Plot P@1 on training and on held-out points by epoch."""
     from longtail.cli.inspect import describe_folder
     from longtail.report.figure import check_picture
     from longtail.report.learning_curves import collect_histories, draw_learning_curves
 
+    out_file = out_file or default_output("curves.png")
     check_output_file(out_file, "--out")
     check_picture(out_file)
     draw_learning_curves(collect_histories(describe_folder(folder, verify=False)), str(folder), out_file)
@@ -37,7 +47,7 @@ def plot_curves(folder: ModelFolder, out_file: OutPicture = Path("curves.png"), 
 
 def plot_norms(
     folder: ModelFolder,
-    out_file: OutPicture = Path("norms.png"),
+    out_file: OutPicture = None,
     beside: BesideOption = None,
     json: JsonFlag = False,
 ) -> None:
@@ -45,6 +55,7 @@ def plot_norms(
     from longtail.report.figure import check_picture
     from longtail.report.weight_norms import draw_weight_norms
 
+    out_file = out_file or default_output("norms.png")
     check_output_file(out_file, "--out")
     check_picture(out_file)
     counts, norms = _counts_and_norms(folder)
@@ -62,14 +73,13 @@ def plot_norms(
     _report_file(out_file, json)
 
 
-def plot_labels(
-    folder: ModelFolder, label: LabelArgument, out_file: OutPicture = Path("labels.png"), json: JsonFlag = False
-) -> None:
+def plot_labels(folder: ModelFolder, label: LabelArgument, out_file: OutPicture = None, json: JsonFlag = False) -> None:
     """Plot the labels near LABEL, by the label graph and the label vectors of a dxml model."""
     from longtail.cli.near_labels import find_near_labels
     from longtail.report.figure import check_picture
     from longtail.report.labels_plot import draw_label_map, neighbourhood
 
+    out_file = out_file or default_output("labels.png")
     check_output_file(out_file, "--out")
     check_picture(out_file)
     draw_label_map(neighbourhood(*find_near_labels(folder, label)), out_file)

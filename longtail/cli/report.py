@@ -11,7 +11,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import print_json, print_remark, print_result, written
 from longtail.cli.evaluate import labelled_part
-from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file
+from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file, default_output
 from longtail.cli.progress_bar import doing
 from longtail.errors import DataError, ModelError, SettingsError
 
@@ -81,7 +81,7 @@ def report_models(
     if data is None:
         folders, data = _models_and_data(folders)
     if out_file is None:
-        out_file = Path("report.md" if page_format == "md" else "report.html")
+        out_file = default_output("report.md" if page_format == "md" else "report.html")
     page_format = _chosen_format(page_format, out_file)
     check_output_file(out_file, "--out", data, options.labels_file)
     taggers = [registry.load_tagger(folder) for folder in folders]

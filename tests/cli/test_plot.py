@@ -41,10 +41,12 @@ def test_norms_of_one_model_and_of_two(run: Run, raw: Path) -> None:
     assert run("plot", "norms", "before").stdout == "Wrote norms.png\n"
     run("plot", "norms", "before", "--out", "two.svg", "--beside", "after")
     assert Path("norms.png").read_bytes().startswith(b"\x89PNG")
+    assert "--out norms.png" in run("plot", "norms", "before", code=2).stderr  # replaced only when it is named
+    run("plot", "norms", "before", "--out", "norms.png")
     assert Path("two.svg").stat().st_size > 1000
     run("train", raw, "--model", "popular", "--out", "floor")
-    assert "no classifier" in run("plot", "norms", "floor", code=2).stderr
-    assert "saved alone" in run("plot", "norms", Path("before") / "ranker", code=2).stderr
+    assert "no classifier" in run("plot", "norms", "floor", "--out", "norms.png", code=2).stderr
+    assert "saved alone" in run("plot", "norms", Path("before") / "ranker", "-o", "x.png", code=2).stderr
 
 
 def test_norms_of_models_of_different_data_are_refused(run: Run, raw: Path, table: Path) -> None:

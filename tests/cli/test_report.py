@@ -59,6 +59,13 @@ def test_the_format_gives_the_name_of_the_file(run: Run, raw: Path, models: list
     assert "Wrote report.html" in run("report", "bonsai", raw).stdout
 
 
+def test_a_page_is_replaced_only_when_it_is_named(run: Run, raw: Path, models: list[str]) -> None:
+    Path("report.html").write_text("years of work")
+    assert "--out report.html" in run("report", "bonsai", raw, code=2).stderr
+    assert Path("report.html").read_text() == "years of work"
+    assert "Wrote report.html" in run("report", "bonsai", raw, "--out", "report.html").stdout
+
+
 def test_labels_are_matched_and_cut_as_evaluate_does(run: Run, here: Path) -> None:
     rows = [f"a {c} {f} x{i},{f} / {c}" for i in range(10) for f in ("apple", "pear") for c in ("red", "green")]
     Path("slashes.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
@@ -71,7 +78,7 @@ def test_labels_are_matched_and_cut_as_evaluate_does(run: Run, here: Path) -> No
     Path("voc.tsv").write_text("<http://x.example/moss>\tmosses\n<http://x.example/bread>\tbreads\n")
     run("train", "short.tsv", "--labels-file", "voc.tsv", "--model", "knn", "--out", "uris")
     Path("names.csv").write_text("text,labels\na moss,mosses\na bread,breads\n")
-    (row,) = json.loads(run("report", "uris", "names.csv", "--json").stdout)["models"]
+    (row,) = json.loads(run("report", "uris", "names.csv", "-o", "b.html", "--json").stdout)["models"]
     assert row["P@1"] == 100
 
 
