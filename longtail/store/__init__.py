@@ -6,6 +6,7 @@ is declared by each class (:mod:`longtail.store.invariants`) and checked before 
 """
 
 from longtail.store.atomic import atomic_file, atomic_folder, beside, recovered
+from longtail.store.card import write_card
 from longtail.store.folder import FORMAT_VERSION, Stored, is_plain_name, read, read_document, stamp, write
 from longtail.store.owner import held, remove_leftovers, remove_leftovers_in
 from longtail.store.replace import (
@@ -38,4 +39,5 @@ __all__ = [
     "remove_leftovers_in",
     "stamp",
     "write",
+    "write_card",
 ]

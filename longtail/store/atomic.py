@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from longtail.store.card import keep_edited_card
 from longtail.store.owner import held, leftovers, remove_leftovers, this_process
 from longtail.store.replace import Foreign, check_output, check_replaceable, foreign_to_model
 
@@ -37,6 +38,8 @@ def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_
     An existing `target` is replaced only if it is empty or `foreign` returns None, which is checked before anything is
     written and once more before the swap. It is moved aside for the instant of the swap and put back if the swap fails.
 
+    A README.md that a user has edited stays.
+
     Parameters
     ----------
     target : path-like
@@ -54,6 +57,7 @@ def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_
         try:
             yield fresh
             check_replaceable(target, foreign)
+            keep_edited_card(target, fresh)
             _swap(fresh, target)
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)

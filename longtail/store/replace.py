@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import DataError, SettingsError
+from longtail.store.card import CARD
 from longtail.store.owner import is_unfinished
 
 CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
-_CARD = "README.md"  # the model card that a save writes
 _LONGEST_NAME = 200  # bytes; locks and folders being written have longer names, and file systems allow 255
 Foreign = Callable[[Path], str | None]
 _MAX_NESTING = 16  # folders inside folders; no model nests deeper
@@ -129,6 +129,6 @@ def _foreign(folder: Path, kind: str | None = None, depth: int = 0) -> str | Non
             problem = _foreign(entry, None, depth + 1)
             if problem:
                 return problem
-        elif entry.name not in {"model.json", _CARD, SIGNATURE} | arrays or entry.is_dir():
+        elif entry.name not in {"model.json", SIGNATURE} | arrays | ({CARD} if not depth else set()) or entry.is_dir():
             return f"holds {entry.name!r}, which is no part of the model"
     return None

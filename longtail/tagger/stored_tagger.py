@@ -40,7 +40,8 @@ class StoredTagger(Params):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write everything to `folder`, whole or not at all. Read it back with :func:`longtail.load`.
 
-        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use.
+        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use. One that you
+        have edited stays.
         """
         self._check_fitted()
         names, ids, vectorizer = self.label_names_, self.label_ids_, self.vectorizer_
@@ -55,7 +56,7 @@ class StoredTagger(Params):
             store.write(fresh, "tagger", meta | {"parts": ["ranker"]}, arrays)
             (fresh / "ranker").mkdir()
             self.ranker_._write(fresh / "ranker")
-            (fresh / "README.md").write_text(model_card(self), encoding="utf-8", errors="replace")
+            store.write_card(fresh, model_card(self))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:

@@ -116,3 +116,34 @@ def test_a_model_folder_does_not_bring_a_path(tmp_path: Path, data) -> None:  # 
     assert "checkpoint" not in document
     (tmp_path / "m" / "model.json").write_text(document.replace('"params": {', '"params": {"checkpoint": "docs",', 1))
     assert longtail.load(tmp_path / "m").checkpoint is None
+
+
+@pytest.mark.parametrize("as_link", [False, True])
+def test_a_card_that_a_user_has_edited_stays(tmp_path: Path, as_link: bool) -> None:
+    tagger = longtail.Tagger("popular").fit(["moss", "bread"], [["green"], ["brown"]])
+    card = tmp_path / "m" / "README.md"
+    tagger.save(tmp_path / "m")
+    ours = card.read_text()
+    tagger.notes_ = {"metrics": {"P@1": 50}}
+    tagger.save(tmp_path / "m")
+    assert "P@1: 50" in card.read_text()  # ours is written anew
+    assert "P@1: 50" not in ours
+    if as_link:
+        card.unlink()
+        (tmp_path / "notes").write_text("mine")
+        card.symlink_to("../notes")
+    else:
+        card.write_text(card.read_text().replace("Suggest labels", "Years of work"))
+    edited = card.read_text()
+    tagger.save(tmp_path / "m")
+    tagger.ranker_.save(tmp_path / "m")  # which has no card of its own
+    assert card.read_text() == edited
+    assert card.is_symlink() == as_link
+
+
+def test_a_readme_inside_a_part_is_no_part_of_the_model(tmp_path: Path) -> None:
+    tagger = longtail.Tagger("popular").fit(["moss", "bread"], [["green"], ["brown"]])
+    tagger.save(tmp_path / "m")
+    (tmp_path / "m" / "ranker" / "README.md").write_text("mine")
+    with pytest.raises(DataError, match=r"holds 'README\.md'"):
+        tagger.save(tmp_path / "m")
