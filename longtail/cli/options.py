@@ -257,8 +257,8 @@ def model_defaults(seed: int, jobs: int | None, propensities: PropensityOptions 
     return shared | ({} if propensities is None else vars(propensities))
 
 
-def check_model_folder(folder: Path) -> None:
-    """Refuse, before any work, to write a model where something else is or where nothing can be written."""
+def check_model_folder(folder: Path) -> Path:
+    """Return where a model will be written; refuse, before any work, where something else is or nothing can be."""
     from longtail import store
 
     remedy = "Choose another --out"
@@ -268,7 +268,7 @@ def check_model_folder(folder: Path) -> None:
     above = next(parent for parent in place.parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise DataError("no folder can be made here", path=above, remedy=remedy)
-    store.check_replaceable(folder)
+    return store.check_replaceable(folder)
 
 
 def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> None:

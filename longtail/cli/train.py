@@ -132,7 +132,7 @@ def train_model(
         return
     if out_folder is None:
         raise SettingsError("Missing option '--out': name a folder to write the model to, or give --estimate.")
-    check_model_folder(out_folder)
+    place = check_model_folder(out_folder)
     read, learnt = _read_data(data, options, vectorizer, feedback)
     from longtail import store
     from longtail.cli import measure
@@ -143,7 +143,7 @@ def train_model(
     fits = ranker.n_fits()
     if sum(fits.values()) > 1 and not isinstance(ranker, Wrapper):  # a wrapper logs this itself
         print_remark(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
-    checkpoint = checkpoint_of(out_folder, run.fresh)
+    checkpoint = checkpoint_of(place, run.fresh)
     with engine.use(run.engine), ranker.resumable(checkpoint):
         with (
             doing(f"training {model} on {number_of(read.n_points, 'point')}, {number_of(read.n_labels, 'label')}"),
@@ -162,7 +162,7 @@ def train_model(
         }
         tagger.notes_ |= {"training": facts, **learnt}
         tagger.save(out_folder)
-        store.remove_leftovers(out_folder)
+        store.remove_leftovers(place)
     facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
     facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
     if json:

@@ -58,10 +58,21 @@ def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_
             yield fresh
             check_replaceable(target, foreign)
             keep_edited_card(target, fresh)
+            place = os.path.abspath(target) if _is_current(target) else None
             _swap(fresh, target)
+            if place is not None:
+                os.chdir(place)  # the folder in which this process stands was replaced
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
+
+
+def _is_current(folder: Path) -> bool:
+    """Return whether this is the current folder."""
+    try:
+        return os.path.samefile(folder, os.curdir)
+    except OSError:
+        return False
 
 
 def _swap(fresh: Path, target: Path) -> None:

@@ -97,14 +97,14 @@ def is_checkpoint(folder: Path) -> bool:
 
 def as_path(path: Any) -> Path:
     """Return a path as a :class:`~pathlib.Path`; anything but text and path objects is an error."""
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike) or path == "":
         raise SettingsError(f"{path!r:.80} is not a path. Give the path of a folder.")
     return Path(path)
 
 
 def _followed(path: str | os.PathLike[str]) -> Path:
-    as_path(path)
-    return Path(os.path.realpath(path)) if os.path.islink(path) else Path(path)
+    nameless = as_path(path).name in ("", "..")  # the current folder, or one above
+    return Path(os.path.realpath(path)) if nameless or os.path.islink(path) else Path(path)
 
 
 def _is_empty(folder: Path) -> bool:

@@ -77,3 +77,14 @@ def test_something_else_at_the_place_of_the_checkpoint_is_refused(run: Run, tabl
     (here / ".m.checkpoint").write_text("mine")
     assert "is not a checkpoint of longtail" in run("train", table, "-m", "popular", "--out", "m", code=2).stderr
     assert (here / ".m.checkpoint").read_text() == "mine"
+
+
+def test_a_model_can_be_trained_into_the_current_folder(
+    run: Run, table: Path, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "m").mkdir()
+    monkeypatch.chdir(here / "m")
+    run("train", table, "-m", "popular", "--out", ".")
+    run("labels", ".", "rename", "apple", "apples")
+    assert "apples" in run("predict", ".", "--text", "a red apple", "-k", 9).stdout
+    assert sorted(path.name for path in here.iterdir()) == ["fruit.csv", "m"]

@@ -10,7 +10,7 @@ import pytest
 import longtail
 from longtail import store
 from longtail.data import synthetic
-from longtail.errors import DataError
+from longtail.errors import DataError, SettingsError
 
 
 def a_folder_of_documents(path: Path) -> Path:
@@ -147,3 +147,25 @@ def test_a_readme_inside_a_part_is_no_part_of_the_model(tmp_path: Path) -> None:
     (tmp_path / "m" / "ranker" / "README.md").write_text("mine")
     with pytest.raises(DataError, match=r"holds 'README\.md'"):
         tagger.save(tmp_path / "m")
+
+
+@pytest.mark.parametrize("path", [".", Path(), "../here", "../here/."])
+def test_the_current_folder_can_be_saved_to(tmp_path: Path, data, monkeypatch, path) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("popular").fit(data.X, data.Y)
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    for _ in range(2):
+        model.save(path)
+        assert Path("model.json").is_file()  # of the new folder, where this process stands now
+        assert longtail.load(path).n_labels_ == 8
+    assert [entry.name for entry in tmp_path.iterdir()] == ["here"]
+
+
+def test_a_folder_above_and_no_name_at_all_are_refused(tmp_path: Path, data, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    model = longtail.make("popular").fit(data.X, data.Y)
+    monkeypatch.chdir(a_folder_of_documents(tmp_path / "here"))
+    for path in ("..", "/"):
+        with pytest.raises(DataError, match="exists and is not a model folder"):
+            model.save(path)
+    with pytest.raises(SettingsError, match="is not a path"):
+        model.save("")
