@@ -48,6 +48,7 @@ class StoredRanker(Params):
             self._write(fresh)
 
     def _write(self, folder: Path) -> None:
+        self._check_loadable()
         facts, arrays, parts = self._state()
         if self.label_map_ is not None:
             arrays = arrays | self.label_map_.arrays()
@@ -63,6 +64,21 @@ class StoredRanker(Params):
         for name, part in parts.items():
             (folder / name).mkdir()
             part._write(folder / name)
+
+    def _check_loadable(self) -> None:
+        """Refuse a subclass with other parameters than the class that would read its folder."""
+        from longtail.models import MODELS
+
+        if self.kind not in MODELS:
+            return
+        module, _, name = MODELS[self.kind].partition(":")
+        own, known = self._defaults().keys(), getattr(import_module(module), name)._defaults().keys()
+        if own != known:
+            differs = ", ".join(sorted(own ^ known))
+            raise ModelError(
+                f"{type(self).__name__} cannot be saved: a model folder of the kind {self.kind!r} is read as {name}, "
+                f"and the two differ in the parameters {differs}. Give the class the parameters of {name}."
+            )
 
     @classmethod
     def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:

@@ -224,3 +224,20 @@ def test_labels_with_long_indices_are_shortened() -> None:
     checked = check_labels(Y, 4)
     assert checked.indices.dtype == checked.indptr.dtype == np.int32
     assert (checked != Y).nnz == 0
+
+
+def test_a_subclass_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    class Extended(Parabel):
+        def __init__(self, extra: int = 1, cost: float = 1.0) -> None:
+            super().__init__(n_trees=1, cost=cost)
+            self.extra = extra
+
+    class Renamed(Parabel):
+        """The same parameters, and so a folder that is read as Parabel."""
+
+    X, Y = toy()[:2]
+    with pytest.raises(ModelError, match=r"Extended cannot be saved.*read as Parabel.*beam, .*extra"):
+        Extended().fit(X, Y).save(tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+    Renamed(n_trees=1, cost=1.0).fit(X, Y).save(tmp_path / "m")
+    assert type(longtail.load(tmp_path / "m")) is Parabel
