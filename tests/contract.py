@@ -122,6 +122,22 @@ class RankerContract:
         model.fit(X, Y, label_features=toy()[2])
         np.testing.assert_array_equal(model.predict(X).toarray(), before)
 
+    def test_a_fit_that_is_interrupted_leaves_the_model_as_it_was(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept, X, _ = self.fitted()
+        model, before = pickle.loads(pickle.dumps(kept)), kept.predict(X).toarray()
+        fit = type(model)._fit
+
+        def interrupted(self: Ranker, *data: object) -> None:
+            fit(self, *data)  # type: ignore[arg-type]
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(type(model), "_fit", interrupted)
+        other_X, other_Y, _ = toy(seed=5, n=80, n_labels=9)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(other_X, other_Y, label_features=self.text(9))
+        monkeypatch.undo()
+        np.testing.assert_array_equal(model.predict(X).toarray(), before)
+
     def test_input_is_not_changed(self) -> None:
         X, Y, Z = toy()
         kept = [(m.data.copy(), m.indices.copy(), m.indptr.copy()) for m in (X, Y, Z)]

@@ -31,6 +31,7 @@ from longtail.models.checks import (
     compiled_form,
     feature_names,
 )
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.stored_ranker import StoredRanker
 from longtail.models.training_part import TrainingPart
 from longtail.params import seed_of
@@ -64,8 +65,9 @@ class Ranker(StoredRanker):
     _steps: Steps = NO_STEPS  # where a fit keeps its finished steps
     _checked: bool = False  # whether the parameters, as they are now, were compared with their constraints
 
+    @learns_on_a_copy
     def fit(self, X: Any, Y: Any, *, label_features: Any = None, validation: Any = None) -> Self:
-        """Learn from points and their labels.
+        """Learn from points and their labels. A fit that fails leaves the ranker as it was.
 
         Parameters
         ----------

@@ -241,3 +241,24 @@ def test_a_subclass_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
     Renamed(n_trees=1, cost=1.0).fit(X, Y).save(tmp_path / "m")
     assert type(longtail.load(tmp_path / "m")) is Parabel
+
+
+def test_a_fit_that_fails_leaves_the_old_model_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of a fit that never finished led kernels out of their arrays."""
+    X, Y, _ = toy()
+    model: Any = longtail.make("knn").fit(X, Y)
+    before = model.predict(X).toarray()
+    wide = csr_array(np.eye(400, 500, dtype=np.float32))
+    monkeypatch.setattr("longtail.engine.memory._limit_bytes", 1)
+    for unfinished in (model, longtail.make("knn")):
+        with pytest.raises(SettingsError, match="memory"):
+            unfinished.fit(wide, wide)
+    monkeypatch.undo()
+    np.testing.assert_array_equal(model.predict(X).toarray(), before)
+    with pytest.raises(DataError, match="60 features"):
+        model.predict(wide)
+    unfinished = longtail.make("knn")
+    with pytest.raises(DataError):
+        unfinished.fit(X, Y[:5])
+    with pytest.raises(ModelError, match="fit"):
+        unfinished.predict(X)
