@@ -5,6 +5,8 @@ Most tests share one model per class, fitted once to the toy data: they may not 
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import pickle
 
@@ -136,6 +138,18 @@ class RankerContract:
         with pytest.raises(KeyboardInterrupt):
             model.fit(other_X, other_Y, label_features=self.text(9))
         monkeypatch.undo()
+        np.testing.assert_array_equal(model.predict(X).toarray(), before)
+
+    def test_learning_further_changes_nothing_that_a_copy_shares(self) -> None:
+        """What learns further on a copy leaves the model as it was when it is interrupted."""
+        kept, X, Y = self.fitted()
+        model, before = pickle.loads(pickle.dumps(kept)), kept.predict(X).toarray()
+        wider = csr_array((Y.data, (Y.indices + 5) % (L + 5), Y.indptr), shape=(N, L + 5))
+        for name, data in (("partial_fit", (X, wider)), ("add_labels", (csr_array(np.eye(5, D, dtype=np.float32)),))):
+            other = copy.copy(model)
+            if hasattr(other, name):
+                with contextlib.suppress(ModelError):  # without label text no label can be added
+                    assert getattr(other, name)(*data).predict(X).shape == (N, L + 5)
         np.testing.assert_array_equal(model.predict(X).toarray(), before)
 
     def test_input_is_not_changed(self) -> None:

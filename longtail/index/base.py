@@ -7,6 +7,7 @@ scores rank by smaller id.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -145,6 +146,18 @@ class Index(ABC):
             pairs = zip(self._held, new, strict=True)
             self._held = Vectors(*(frozen(np.concatenate(pair)) for pair in pairs))
             self._added(before)
+
+    def extended(self, vectors: np.ndarray) -> Self:
+        """Return an index of these and further vectors; this one stays as it is.
+
+        Parameters
+        ----------
+        vectors : array, shape (n, d)
+            As for :meth:`add`.
+        """
+        twin = copy(self)
+        twin.add(vectors)
+        return twin
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Return settings as JSON values, and arrays; :func:`longtail.index.from_arrays` restores the index."""

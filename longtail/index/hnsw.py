@@ -65,6 +65,7 @@ class HNSWIndex(Index):
     """
 
     kind = "hnsw"
+    _graph: Any
 
     def __init__(
         self,
@@ -82,23 +83,24 @@ class HNSWIndex(Index):
                 raise SettingsError(f"{name}={value}: must be at least 2.")
         super().__init__(vectors, metric)
         self.breadth = int(breadth)
-        self._graph = faiss.IndexHNSWFlat(self.width, int(links), faiss.METRIC_INNER_PRODUCT)
-        self._graph.hnsw.efConstruction = int(build_breadth)
+        graph = faiss.IndexHNSWFlat(self.width, int(links), faiss.METRIC_INNER_PRODUCT)
+        graph.hnsw.efConstruction = int(build_breadth)
         with _limit_threads(n_jobs):
-            self._graph.add(self._held.rows)
-        self._share_vectors()
+            graph.add(self._held.rows)
+        self._keep(graph)
 
-    def _share_vectors(self) -> None:
-        """Use the copy of the vectors that faiss holds instead of another one."""
+    def _keep(self, graph: Any) -> None:
+        """Keep a graph, and use the copy of the vectors that faiss holds in it instead of another one."""
         faiss = _faiss()
-        shape = (self._graph.ntotal, self._graph.d)
+        shape = (graph.ntotal, graph.d)
         rows = np.empty(shape, np.float32)
         if rows.size:
-            flat = faiss.downcast_index(self._graph.storage)
+            flat = faiss.downcast_index(graph.storage)
             rows = faiss.rev_swig_ptr(flat.get_xb(), rows.size).reshape(shape)
         squares = np.empty(len(rows), np.float32)
         kernels.squares(frozen(rows), squares)
-        self._held = Vectors(frozen(rows), frozen(squares))
+        held = Vectors(frozen(rows), frozen(squares))
+        vars(self).update(_graph=graph, _held=held)  # in one step, as the vectors are memory of the graph
 
     @property
     def vectors(self) -> np.ndarray:
@@ -109,9 +111,10 @@ class HNSWIndex(Index):
         """Append vectors; their ids continue. Not while other threads search."""
         rows, _ = checked(vectors, "vector", self.metric, self.width)
         if len(rows):
+            graph = _faiss().clone_index(self._graph)  # copies of this index share the graph
             with _limit_threads(1):
-                self._graph.add(rows)
-            self._share_vectors()
+                graph.add(rows)
+            self._keep(graph)
 
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         faiss = _faiss()
@@ -153,8 +156,7 @@ class HNSWIndex(Index):
             raise ModelError("a stored index holds another graph than its settings say. Train or copy the model again.")
         if not _is_sound(faiss, graph):
             raise ModelError("the graph of a stored index leads out of it. Train or copy the model again.")
-        index._graph = graph
-        index._share_vectors()
+        index._keep(graph)
         return index
 
 

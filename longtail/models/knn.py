@@ -17,6 +17,7 @@ from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k
@@ -52,6 +53,7 @@ class KNN(Ranker):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         self.points_ = SparseKNN.of(X, Y)
 
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any) -> Self:
         """Add points; the result is that of fitting all points at once.
 

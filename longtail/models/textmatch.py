@@ -17,6 +17,7 @@ from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k
@@ -58,6 +59,7 @@ class TextMatch(Ranker):
             )
         self.texts_ = SparseKNN.of(Z, csr_array(eye_array(Z.shape[0], format="csr")))
 
+    @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
         """Append labels by their text; they are suggested from now on.
 

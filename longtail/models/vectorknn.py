@@ -21,6 +21,7 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.kernels.topk import TopLabels
 from longtail.models.base import Arrays, Ranker
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.params import NOT_NEGATIVE, Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k, frozen, resized, with_prefix, without_prefix
@@ -71,6 +72,7 @@ class VectorKNN(Ranker):
         self.index_ = make_index(vectors, "cosine", recall_k=self.n_neighbors, n_jobs=self.n_jobs)
         self.labels_ = Y
 
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any) -> Self:
         """Add points.
 
@@ -84,7 +86,7 @@ class VectorKNN(Ranker):
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
         X, Y = self._check_further_points(X, Y)
-        self.index_.add(dense_rows(SparseRows.of(X), X.shape[1]))
+        self.index_ = self.index_.extended(dense_rows(SparseRows.of(X), X.shape[1]))
         old = resized(self.labels_, n_columns=Y.shape[1])
         self.labels_, self.n_labels_ = csr_array(vstack([old, Y], format="csr")), Y.shape[1]
         return self

@@ -20,6 +20,7 @@ from longtail.kernels.dense_knn import Nearest
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k, with_prefix, without_prefix
@@ -69,6 +70,7 @@ class VectorMatch(Ranker):
         vectors = dense_rows(SparseRows.of(Z), Z.shape[1])
         self.index_ = make_index(vectors, "cosine", recall_k=self.n_matches, n_jobs=self.n_jobs)
 
+    @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
         """Append labels by their text; they are suggested from now on.
 
@@ -79,7 +81,7 @@ class VectorMatch(Ranker):
         """
         self._check_ready()
         Z = check_features(label_features, self.n_features_in_, "label_features")
-        self.index_.add(dense_rows(SparseRows.of(Z), Z.shape[1]))
+        self.index_ = self.index_.extended(dense_rows(SparseRows.of(Z), Z.shape[1]))
         self.n_labels_ += Z.shape[0]
         return self
 

@@ -77,9 +77,9 @@ class KnownLabels:
         self.position = np.full(n_labels, -1, np.int32)
         self.position[label_ids] = np.arange(len(label_ids), dtype=np.int32)
 
-    def widen(self, n_labels: int) -> None:
-        """Make room for further labels, which the network does not score."""
-        self.position = np.append(self.position, np.full(n_labels - len(self.position), -1, np.int32))
+    def widened(self, n_labels: int) -> KnownLabels:
+        """Return the same labels among more, which the network does not score."""
+        return KnownLabels(self.ids, n_labels)
 
     def positions(self, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return where listed labels (N, S) are among those of the network, -1 for nowhere."""

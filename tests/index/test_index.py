@@ -122,6 +122,18 @@ def test_vectors_that_suit_every_query_are_always_looked_at() -> None:
     assert len(set(range(4000, 4010)) & set(found.ravel().tolist())) >= 8
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_extended_index_leaves_the_one_it_was_made_from(kind: str) -> None:
+    vectors = clustered(300, 16)
+    index = make_index(vectors[:250], "ip", kind)
+    before = index.search(vectors, 5)
+    longer = index.extended(vectors[250:])
+    assert (len(index), len(longer)) == (250, 300)
+    for old, new in zip(before, index.search(vectors, 5), strict=True):
+        np.testing.assert_array_equal(old, new)
+    assert longer.search(vectors[299:], 1)[1] >= before[1][299, 0]
+
+
 def test_neighbours_may_count_by_their_probability() -> None:
     rng = np.random.default_rng(1)
     vectors = np.column_stack([8 * clustered(4000, 16), np.full(4000, -4)]).astype(np.float32)

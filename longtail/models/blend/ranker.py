@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -36,6 +37,7 @@ from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.blend.members import MemberChoice
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import MemberParts, TrainingPart
 from longtail.models.wrapper import check_base
 from longtail.params import NOT_NEGATIVE, POSITIVE, Anything, Integer, Jobs, Number, Seed, available_if, optional
@@ -418,6 +420,7 @@ class Blend(Ranker):
         fresh.combiner = combiner
         self.predictor_ = fresh
 
+    @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
         """Append labels that have text but no points; they are suggested from now on.
 
@@ -440,15 +443,18 @@ class Blend(Ranker):
         Z, vectors = self._columns(label_features)
         more, predictor = Z.shape[0], self.predictor_
         n_labels = self.n_labels_ + more
+        self.members_ = [copy(member) for member in self.members_]
         for member in self.members_:
             if member._scores_text():
                 member.add_labels(vectors if member.takes_vectors else Z)  # type: ignore[attr-defined]
             elif _is_network(member):
-                self._scorer(member).labels.widen(n_labels)
+                _widen(member, n_labels)
             member.n_labels_ = n_labels
-        predictor.profile.append(Z)
+        profile = copy(predictor.profile)
+        profile.append(Z)
         self.predictor_ = replace(
             predictor,
+            profile=profile,
             scorers=[self._scorer(member) for member in self._networks()],
             frequency=np.concatenate([predictor.frequency, np.zeros(more, np.float32)]),
             unseen=np.concatenate([predictor.unseen, np.ones(more, bool)]),
@@ -456,6 +462,7 @@ class Blend(Ranker):
         self.n_labels_ = n_labels
 
     @available_if(lambda blend: blend._voters() or (blend.members is None and not hasattr(blend, "members_")))
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any) -> Self:
         """Add points: nearest-neighbour members vote with them at once, and label frequencies and centroids follow.
 
@@ -472,18 +479,18 @@ class Blend(Ranker):
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
         X, Y = self._check_further_points(X, Y)
-        voters = self._voters()
         if Y.shape[1] > self.n_labels_:
             self._append_labels(csr_array((Y.shape[1] - self.n_labels_, self.n_features_in_), dtype=np.float32))
         words, vectors = self._columns(X)
+        self.members_ = [copy(member) for member in self.members_]
+        voters = self._voters()
         for member in self.members_:
             if member in voters or member.kind == "vectorknn":
                 member.partial_fit(vectors if member.takes_vectors else words, Y)  # type: ignore[attr-defined]
         points, labels = voters[0].points_.matrices(voters[0].n_features_in_)
-        self.predictor_.profile.update(points, labels, np.unique(Y.indices), self.n_jobs)
-        self.predictor_ = replace(
-            self.predictor_, frequency=frequencies(labels), unseen=self.predictor_.unseen & (label_counts(Y) == 0)
-        )
+        profile, unseen = copy(self.predictor_.profile), self.predictor_.unseen & (label_counts(Y) == 0)
+        profile.update(points, labels, np.unique(Y.indices), self.n_jobs)
+        self.predictor_ = replace(self.predictor_, frequency=frequencies(labels), unseen=unseen, profile=profile)
         return self
 
     def _voters(self) -> list[KNN]:
@@ -632,6 +639,12 @@ class Blend(Ranker):
                 remedy="Append the vectors to X; on the command line, give --vectors",
             )
         return super()._check_X(X)
+
+
+def _widen(member: Any, n_labels: int) -> None:
+    """Make room in a network for further labels, which it does not score; copies of it stay as they are."""
+    member.scorer_ = copy(member.scorer_)
+    member.scorer_.labels = member.scorer_.labels.widened(n_labels)
 
 
 def _divided_columns(A: csr_array, first: int) -> tuple[csr_array, csr_array]:

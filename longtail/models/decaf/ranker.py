@@ -31,6 +31,7 @@ from longtail.models.base import Arrays, Ranker, check_features, data_bytes
 from longtail.models.decaf.presets import ADVANCED, PRESETS, paper_sizes
 from longtail.models.decaf.trained import FACTS, DecafScorer
 from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker, usual_batch_size
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.neural.search import best_labels
 from longtail.params import Integer, OneOf, optional
@@ -236,7 +237,8 @@ class DECAF(EpochRanker):
             known = np.zeros(self.n_labels_, bool)
             known[labels] = True
             others = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
-            self.scorer_.add(unit_rows(part.Z)[others], others, self.n_labels_, self.n_jobs)
+            texts = unit_rows(part.Z)[others]
+            self.scorer_ = self.scorer_.extended(texts, others, self.n_labels_, self.n_jobs)
 
     def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
         """Collect what the modules train on."""
@@ -330,6 +332,7 @@ class DECAF(EpochRanker):
             )
         return 1.5 * data_bytes(X, Y, Z) + max(network + kept + clusters, finished)
 
+    @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
         """Append labels that have text but no points; they are suggested from now on.
 
@@ -348,7 +351,7 @@ class DECAF(EpochRanker):
         Z = unit_rows(check_features(label_features, self.n_features_in_, "label_features"))
         with_text = np.flatnonzero(np.diff(Z.indptr))
         n_labels = self.n_labels_ + Z.shape[0]
-        self.scorer_.add(Z[with_text], self.n_labels_ + with_text, n_labels, self.n_jobs)
+        self.scorer_ = self.scorer_.extended(Z[with_text], self.n_labels_ + with_text, n_labels, self.n_jobs)
         self.n_labels_ = n_labels
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -136,20 +136,20 @@ class TrainedNetwork:
             )
         return out
 
-    def add(self, Z: csr_array, n_jobs: int | None) -> None:
-        """Append labels by their text."""
+    def extended(self, Z: csr_array, n_jobs: int | None) -> TrainedNetwork:
+        """Return a network that knows further labels by their text; this one stays as it is."""
         assert self.text is not None
         fresh = self.text(self.encoder.tokens, Z, n_jobs)
-        self.labels = np.concatenate([self.labels, fresh])
-        if self.clusters is not None and self.cluster_of is not None:
+        index, cluster_of = self.index, self.cluster_of
+        if self.clusters is not None and cluster_of is not None:
             nearest = np.argmax(fresh[:, :-1] @ self.clusters[:, :-1].T, axis=1).astype(np.int32)
-            self.cluster_of = np.concatenate([self.cluster_of, nearest])
-        elif self.index is not None:
+            cluster_of = np.concatenate([cluster_of, nearest])
+        elif index is not None:
             found_by = fresh.copy()
-            if self.index.metric == "cosine":  # centroids, which have no bias
+            if index.metric == "cosine":  # centroids, which have no bias
                 found_by[:, -1] = 0
-            self.index.add(found_by)
-        self.__post_init__()
+            index = index.extended(found_by)
+        return replace(self, labels=np.concatenate([self.labels, fresh]), index=index, cluster_of=cluster_of)
 
     # Storing -----------------------------------------------------------------------------------------------------
 
@@ -272,13 +272,11 @@ class DecafScorer:
             vectors[trained] = network.text(network.encoder.tokens, self.text[distinct[trained]], n_jobs)
         return np.einsum("ij,ij->i", encoded[0][0][rows], vectors[at])
 
-    def add(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> None:
-        """Append labels by their text."""
-        if len(label_ids):
-            for network in self.networks:
-                network.add(Z, n_jobs)
-        self.n_labels = n_labels
-        self.labels = KnownLabels(np.concatenate([self.labels.ids, label_ids]).astype(np.int32), n_labels)
+    def extended(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> DecafScorer:
+        """Return a scorer that knows further labels by their text; this one stays as it is."""
+        networks = [network.extended(Z, n_jobs) for network in self.networks] if len(label_ids) else self.networks
+        ids = np.concatenate([self.labels.ids, label_ids]).astype(np.int32)
+        return DecafScorer(networks, ids, n_labels, self.text)
 
     @property
     def knows_text(self) -> bool:

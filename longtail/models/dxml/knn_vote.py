@@ -9,7 +9,7 @@ label's vector lies to the point. Held-out points decide how much of each is use
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -90,13 +90,13 @@ class VotingPoints:
     features: csr_array | None = None  # (points, D), rows of length 1; None where the vote does not use them
     tried: list[dict[str, float]] = field(default_factory=list)  # what the vote was chosen from
 
-    def add(self, points: np.ndarray, labels: csr_array, features: csr_array) -> None:
-        """Add points, which may have labels beyond the present ones."""
-        self.index.add(points)
-        old = resized(self.labels, n_columns=labels.shape[1])
-        self.labels = csr_array(vstack([old, labels], format="csr"))
-        if self.features is not None:
-            self.features = csr_array(vstack([self.features, unit_rows(features)], format="csr"))
+    def extended(self, points: np.ndarray, labels: csr_array, features: csr_array) -> VotingPoints:
+        """Return these and further points, which may have labels beyond the present ones; these stay as they are."""
+        old, own = resized(self.labels, n_columns=labels.shape[1]), self.features
+        if own is not None:
+            own = csr_array(vstack([own, unit_rows(features)], format="csr"))
+        labels = csr_array(vstack([old, labels], format="csr"))
+        return replace(self, index=self.index.extended(points), labels=labels, features=own)
 
     def rank(self, points: np.ndarray, features: csr_array, k: int, n_jobs: int | None = None) -> csr_array:
         """Return the k best labels of each point with their scores."""

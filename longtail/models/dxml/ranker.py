@@ -35,6 +35,7 @@ from longtail.models.dxml.presets import (
     paper_widths,
 )
 from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.params import Constraint, Integer, PathName, optional
 from longtail.sparse import Arrays, csr_arrays, csr_from_arrays, labelled_rows, resized, with_prefix, without_prefix
 from longtail.store import Stored
@@ -211,7 +212,7 @@ class DXML(EpochRanker):
                 self.neighbours_.tried = chosen.tried
             else:
                 X_rest = X[part.rest]
-                self.neighbours_.add(self._embed(X_rest), Y[part.rest], self._weighed(X_rest))
+                self.neighbours_ = self.neighbours_.extended(self._embed(X_rest), Y[part.rest], self._weighed(X_rest))
         self._remove_checkpoint()
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
@@ -250,6 +251,7 @@ class DXML(EpochRanker):
         settings = self._run_settings(Y.shape[1])
         return 1.5 * data_bytes(X, Y) + bytes_needed(settings, X, Y, with_graph=self.hierarchy is None)
 
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Train further on new points, without starting again (§4.2).
 
@@ -277,7 +279,8 @@ class DXML(EpochRanker):
         if Y.shape[1] > self.n_labels_:
             fresh, old = csr_array(Y.T)[self.n_labels_ :], self.label_vectors_
             means = unit_vectors(fresh @ self._embed(X))
-            self.neighbours_.vectors = np.concatenate([self.neighbours_.vectors, means])
+            wider = np.concatenate([self.neighbours_.vectors, means])
+            self.neighbours_ = replace(self.neighbours_, vectors=wider)
             self.label_vectors_ = np.concatenate([old, unit_vectors(fresh @ (Y[:, : self.n_labels_] @ old))])
             self.edges_ = resized(self.edges_, Y.shape[1], Y.shape[1])
             self.n_labels_ = Y.shape[1]
@@ -290,7 +293,7 @@ class DXML(EpochRanker):
                 settings, (X, np.arange(X.shape[0]), Y), vectors, None, loop, before=self.networks_
             )
             self.history_ = self.history_ + history
-        self.neighbours_.add(self._embed(X), Y, self._weighed(X))
+        self.neighbours_ = self.neighbours_.extended(self._embed(X), Y, self._weighed(X))
         return self
 
     def _run_settings(self, n_labels: int) -> SimpleNamespace:

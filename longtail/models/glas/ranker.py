@@ -28,6 +28,7 @@ from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.epoch_ranker import EpochRanker, usual_batch_size
 from longtail.models.glas.presets import ADVANCED, PRESETS
 from longtail.models.glas.trained import GlasScorer, SumEncoder
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.raw_scores import calibrate, probabilities
 from longtail.models.training_part import TrainingPart
 from longtail.params import NOT_NEGATIVE, Integer, OneOf
@@ -218,6 +219,7 @@ class GLaS(EpochRanker):
         network.start_at_centroids(part.X, rest, Y[rest], length, new)
         network.tables["c"][new, 0] = network.tables["c"][~new, 0].min()
 
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Learn on from new points, without starting again.
 

@@ -26,6 +26,7 @@ from longtail.index import Index, make_index
 from longtail.kernels import pool
 from longtail.models.base import Ranker, data_bytes
 from longtail.models.epoch_ranker import EpochRanker
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.mnn.presets import MNN_ADVANCED, MNN_PRESETS, NEGATIVES
 from longtail.models.mnn.scoring import FACTS, WAYS, LabelScorer, Scoring, encode_features
 from longtail.params import Integer, OneOf
@@ -280,6 +281,7 @@ class MNN(EpochRanker):
         features[network.optimizers["features"].age == 0] = 0  # never trained: these shall not add noise
         return history, learner
 
+    @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Train further on new points, without starting again.
 

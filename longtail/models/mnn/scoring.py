@@ -126,9 +126,7 @@ class LabelScorer:
             return
         old = before.votes
         wider = csr_array((old.data, places[old.indices], old.indptr), shape=(old.shape[0], len(self.labels)))
-        more = self.points.vectors
-        self.points = from_arrays(*before.points.to_arrays())  # another one: `before` stays as it is
-        self.points.add(more)
+        self.points = before.points.extended(self.points.vectors)
         self.votes = csr_array(sparse.vstack([wider, self.votes], format="csr"))
 
     # State -------------------------------------------------------------------------------------------------------
