@@ -147,6 +147,12 @@ class Forest(FlatArrays):
             places[t, labels, 1] = np.searchsorted(children, nodes, side="right") - 1
         return places
 
+    @cached_property
+    def widest_level(self) -> int:
+        """The number of nodes of the largest level; no wider beam keeps more."""
+        starts = zip(self.level_at[:-1], self.level_at[1:], strict=True)
+        return max(int(np.diff(self.level_ptr[first:last]).max()) for first, last in starts)
+
     def _most_candidates(self, width: int) -> int:
         """Return the largest number of candidates of a point over all trees with a beam of `width`."""
         total = 0
@@ -164,10 +170,10 @@ class Forest(FlatArrays):
         """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
         key = (n_labels, options.width)
         if getattr(self._scratch, "key", None) != key:
-            self._scratch.key = key
             self._scratch.buffers = beam.Scratch.empty(self.trees, self._most_candidates(options.width), *key)
             self._scratch.ptr = np.zeros(2, np.int64)
             self._scratch.frozen_ptr = frozen(self._scratch.ptr)
+            self._scratch.key = key  # last: an error or Ctrl-C above must not leave buffers of another size under it
         self._scratch.buffers = self._scratch.buffers.for_rows(longest, options.k)
         return self._scratch.buffers
 

@@ -324,8 +324,8 @@ def _task_bytes(task: _Task, n: int, X: csr_array, n_costs: int) -> float:
 def _scratch_for(shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """Return scratch of this thread for points and features, kept between tasks: a small one must not wait for it."""
     if getattr(_scratch, "shape", None) != shape:
-        _scratch.shape = shape
         _scratch.place, _scratch.where = np.full(shape[1], -1, np.int32), np.empty(shape[0], np.int32)
+        _scratch.shape = shape  # last: if memory runs out above, the next task must not use buffers of another size
     return _scratch.place, _scratch.where
 
 

@@ -183,7 +183,7 @@ class LabelTreeRanker(Ranker):
 
         The sum keeps rare labels from being traded for frequent ones.
         """
-        predicted = forest.predict(held[0], Y.shape[1], self._options(5), self.n_jobs)
+        predicted = forest.predict(held[0], Y.shape[1], self._options(5, forest), self.n_jobs)
         labelled = labelled_rows(held[1])
         folds = [labelled[first::_FOLDS] for first in range(min(_FOLDS, len(labelled)))]
         inverse = inverse_propensity(Y)
@@ -238,21 +238,22 @@ class LabelTreeRanker(Ranker):
         per_cost = train_nodes(trees, X, Y, settings, self.n_jobs, self._seed, steps)
         return [Forest.join(trees, weights) for weights in per_cost]
 
-    def _options(self, k: int) -> Options:
-        return search_options(self.beam, self.loss, self.normalize, k)
+    def _options(self, k: int, forest: Forest) -> Options:
+        width = self.beam if self.beam <= forest.widest_level else forest.widest_level  # a buffer is as wide
+        return search_options(width, self.loss, self.normalize, k)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        return self.forest_.predict(X, self.n_labels_, self._options(k), self.n_jobs)
+        return self.forest_.predict(X, self.n_labels_, self._options(k, self.forest_), self.n_jobs)
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
         if len(points.ptr) == 2:
             return super()._candidates(points, k, n_jobs)
-        options = self._options(min(k, self.n_labels_))
+        options = self._options(min(k, self.n_labels_), self.forest_)
         labels, scores, counts = self.forest_.search_rows(Csr(*points), self.n_labels_, options, n_jobs)
         return CandidateList.of_top_k(labels, scores, counts, np.where(counts > 0, scores[:, 0], np.float32(0)))
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        return self.forest_.search_point(indices, values, self.n_labels_, self._options(k))
+        return self.forest_.search_point(indices, values, self.n_labels_, self._options(k, self.forest_))
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Ranker]]:
         return {"cost": self.cost_}, self.forest_.arrays(), {}

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 import longtail
 from longtail.errors import SettingsError
+from longtail.linear.forest import Forest
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.bonsai import Bonsai
@@ -173,6 +174,32 @@ def test_seeds_give_different_trees() -> None:
     X, Y, _ = toy()
     one, two = (Parabel(max_leaf=3, n_trees=1, random_state=seed).fit(X, Y) for seed in (0, 1))
     assert one.forest_.labels.tolist() != two.forest_.labels.tolist()
+
+
+def test_a_beam_wider_than_the_tree_takes_no_more_memory() -> None:
+    X, Y, _ = toy()
+    model = Parabel(max_leaf=3, n_trees=1, beam=64).fit(X, Y)
+    before = model.predict(X).toarray()
+    np.testing.assert_array_equal(model.set_params(beam=2**31 - 1).predict(X).toarray(), before)
+
+
+def test_buffers_that_memory_has_no_room_for_leave_the_old_ones_unused(monkeypatch: pytest.MonkeyPatch) -> None:
+    X, Y, _ = toy()
+    model = Parabel(max_leaf=2, n_trees=1, beam=1).fit(X, Y)
+    model.n_jobs = 1  # the buffers are those of this thread
+    model.predict(X)
+    model.beam = 6
+
+    def no_memory(self: Forest, width: int) -> int:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Forest, "_most_candidates", no_memory)
+        for _ in range(2):  # the second call took the buffers of a narrower beam
+            with pytest.raises(MemoryError):
+                model.predict(X)
+    expected = Parabel(max_leaf=2, n_trees=1, beam=6).fit(X, Y).predict(X)
+    np.testing.assert_array_equal(model.predict(X).toarray(), expected.toarray())
 
 
 def test_a_wide_beam_equals_the_exhaustive_product_of_chances() -> None:
