@@ -13,6 +13,8 @@ from longtail.kernels.best import kth_highest
 from longtail.kernels.compiling import njit
 from longtail.kernels.topk import sift_down, top_k_pairs
 
+_LEAST_VOTE = np.finfo(np.float32).tiny  # squares of tiny similarities are 0, as is the total of a label without votes
+
 
 class InvertedIndex(NamedTuple):
     """Stored points by feature, and their labels."""
@@ -197,7 +199,7 @@ def vote(points, stored, settings, scratch, first, last, out):
                 at -= 1
             rows[at], sims[at] = row, s
         for t in range(size):
-            v = sims[t] * sims[t] if shared else min(sims[t], np.float32(0.9999))
+            v = max(sims[t] * sims[t], _LEAST_VOTE) if shared else min(sims[t], np.float32(0.9999))
             sum_all += v
             top = max(top, sims[t])
             for p in range(y_ptr[rows[t]], y_ptr[rows[t] + 1]):
@@ -206,7 +208,7 @@ def vote(points, stored, settings, scratch, first, last, out):
                     labels[n] = label
                     n += 1
                 total[label] = total[label] + v if shared else max(total[label], v)
-        if not shared or not sum_all > 0:  # squares of tiny similarities are 0
+        if not shared:
             sum_all = np.float32(1.0)
         for a in range(n):
             votes[a] = total[labels[a]] / sum_all

@@ -63,3 +63,10 @@ def test_settings_out_of_range_are_refused(model: Ranker) -> None:
     X, Y, Z = toy()
     with pytest.raises(SettingsError, match="give a whole number"):
         model.fit(X, Y, label_features=Z)
+
+
+def test_a_label_is_returned_once_though_the_squares_of_similarities_are_0() -> None:
+    Y = csr_array(np.array([[1, 0], [1, 0], [1, 1]], np.float32))
+    scores = KNN().fit([[1, 0, 0], [1, 0, 0], [1, 1, 0]], Y).predict([[1, 0, 1e25]], 2)
+    assert scores.indices.tolist() == [0, 1]
+    assert ((scores.data > 0) & (scores.data <= 1)).all()
