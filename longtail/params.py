@@ -206,6 +206,8 @@ KEEP = Number(0, 1, above=True)
 """A share that is something: 1 included, 0 not."""
 POSITIVE = Number(0, above=True)
 NOT_NEGATIVE = Number(0)
+SHARPNESS = Number(0, 1e6)
+"""A factor in an exponent. A larger one changes nothing more, and overflows in 32 bits."""
 
 
 def seed_of(random_state: Any) -> int:

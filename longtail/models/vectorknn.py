@@ -23,7 +23,7 @@ from longtail.kernels.topk import TopLabels
 from longtail.models.base import Arrays, Ranker
 from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
-from longtail.params import NOT_NEGATIVE, Integer, Jobs
+from longtail.params import SHARPNESS, Integer, Jobs
 from longtail.sparse import bounded_scores, from_top_k, frozen, resized, with_prefix, without_prefix
 from longtail.store import Stored
 from longtail.store.facts import Record
@@ -52,7 +52,7 @@ class VectorKNN(Ranker):
 
     kind: ClassVar[str] = "vectorknn"
     takes_vectors: ClassVar[bool] = True
-    _constraints: ClassVar = {"n_neighbors": Integer(1), "sharpness": NOT_NEGATIVE, "n_jobs": Jobs()}
+    _constraints: ClassVar = {"n_neighbors": Integer(1), "sharpness": SHARPNESS, "n_jobs": Jobs()}
     _facts: ClassVar = {"index": Record()}
     _less_memory: ClassVar[str] = "Use fewer points or shorter vectors. Sparse features are for knn."
     index_: Index

@@ -209,3 +209,11 @@ def test_what_a_blend_with_vectors_refuses(tmp_path) -> None:
     path.write_text(re.sub(r'"vector_size": *8', '"vector_size": 7', path.read_text()))
     with pytest.raises(ModelError):
         longtail.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("sharpness", [1e300, 1e7])
+def test_a_sharpness_that_overflows_is_refused(sharpness: float) -> None:
+    X, Y, _ = toy()
+    with pytest.raises(SettingsError, match=r"give a number from 0 and up to 1e\+06"):
+        VectorKNN(sharpness=sharpness).fit(X, Y)
+    assert np.isfinite(VectorKNN(sharpness=1e6).fit(X, Y).predict(X).data).all()

@@ -20,7 +20,7 @@ from longtail.kernels import dense_knn as kernels
 from longtail.kernels import pool
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.topk import TopLabels
-from longtail.params import NOT_NEGATIVE, Constraint, Integer
+from longtail.params import SHARPNESS, Constraint, Integer
 from longtail.sparse import (
     Arrays,
     bounded_scores,
@@ -41,9 +41,9 @@ FACTS: dict[str, Constraint] = {
     "vote": Record(
         {
             "n_neighbors": Integer(1),
-            "sharpness": NOT_NEGATIVE,
-            "feature_weight": NOT_NEGATIVE,
-            "label_weight": NOT_NEGATIVE,
+            "sharpness": SHARPNESS,
+            "feature_weight": SHARPNESS,
+            "label_weight": SHARPNESS,
         }
     ),
     "tried": ROWS,

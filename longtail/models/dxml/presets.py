@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from longtail.models.epoch_ranker import EPOCH_ADVANCED
-from longtail.params import DROPOUT, KEEP, NOT_NEGATIVE, Allowed, Boolean, Constraint, Integer, PathName, optional
+from longtail.params import DROPOUT, KEEP, SHARPNESS, Allowed, Boolean, Constraint, Integer, PathName, optional
 
 
 def _are_edges(value: Any) -> bool:
@@ -96,9 +96,9 @@ DXML_ADVANCED: dict[str, Constraint] = {
     "dropout": DROPOUT,
     "input_dropout": DROPOUT,
     "idf": optional(Boolean()),
-    "sharpness": optional(NOT_NEGATIVE),
-    "feature_weight": optional(NOT_NEGATIVE),
-    "label_weight": optional(NOT_NEGATIVE),
+    "sharpness": optional(SHARPNESS),
+    "feature_weight": optional(SHARPNESS),
+    "label_weight": optional(SHARPNESS),
     "n_partitions": optional(Integer(1)),
     "n_probe": optional(Integer(1)),
     "recall": KEEP,

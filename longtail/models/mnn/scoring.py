@@ -14,7 +14,7 @@ from longtail.index import Index, array_rules, from_arrays
 from longtail.index.ranking import as_matrix, top_k, weighted_vote
 from longtail.kernels.encode import SparseRows
 from longtail.neural.encoding import activate, sum_tokens
-from longtail.params import NOT_NEGATIVE, SHARE, Integer, Number, OneOf
+from longtail.params import SHARE, SHARPNESS, Integer, Number, OneOf
 from longtail.sparse import Arrays, logistic, with_prefix, without_prefix
 from longtail.store.facts import Record
 from longtail.store.invariants import REMEDY, Rules, csr
@@ -24,7 +24,7 @@ FACTS = Record(
     {
         "slope": Number(),
         "offset": Number(),
-        "scoring": Record({"how": OneOf(*WAYS), "n_neighbors": Integer(1), "sharpness": NOT_NEGATIVE, "share": SHARE}),
+        "scoring": Record({"how": OneOf(*WAYS), "n_neighbors": Integer(1), "sharpness": SHARPNESS, "share": SHARE}),
         "labels": Record(),
     }
 )
