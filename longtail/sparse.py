@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse._sparsetools import csr_has_canonical_format  # 0.2 µs; by way of a fresh csr_array, 18
 
 Arrays = dict[str, np.ndarray]
 Pair = tuple[csr_array, csr_array]  # points and their labels
@@ -119,10 +120,13 @@ def resized(X: csr_array, n_rows: int | None = None, n_columns: int | None = Non
 
 
 def canonical(X: csr_array) -> csr_array:
-    """Return sorted rows without duplicates; the matrix itself where it is so already."""
-    if X.has_canonical_format:
+    """Return sorted rows without duplicates; the matrix itself where it is so already.
+
+    SciPy keeps the answer on the matrix, where it stays when the indices are changed; here it is found anew.
+    """
+    if csr_has_canonical_format(X.shape[0], X.indptr, X.indices):
         return X
-    X = X.copy()
+    X = csr_array((X.data, X.indices, X.indptr), shape=X.shape, copy=True)
     X.sum_duplicates()
     return X
 

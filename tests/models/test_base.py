@@ -262,3 +262,15 @@ def test_a_fit_that_fails_leaves_the_old_model_or_none(monkeypatch: pytest.Monke
         unfinished.fit(X, Y[:5])
     with pytest.raises(ModelError, match="fit"):
         unfinished.predict(X)
+
+
+def test_indices_changed_after_a_fit_are_looked_at_again() -> None:
+    """SciPy keeps on a matrix that its rows were sorted."""
+    X, Y, _ = toy()
+    assert Y.has_canonical_format
+    Y.indices = np.random.default_rng(0).permutation(24)[Y.indices].astype(np.int32)
+    X.indices[0] = X.indices[1]
+    for matrix, checked in ((X, check_features(X)), (Y, check_labels(Y, X.shape[0]))):
+        fresh = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
+        np.testing.assert_array_equal(checked.toarray(), fresh.toarray())
+        assert csr_array((checked.data, checked.indices, checked.indptr), shape=checked.shape).has_canonical_format
