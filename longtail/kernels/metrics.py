@@ -27,6 +27,18 @@ def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
 
 
 @njit(cache=True, nogil=True)
+def first_repeat(indptr: np.ndarray, indices: np.ndarray, n_labels: int) -> int:
+    """Return the first row that holds a label twice, or -1."""
+    last_row = np.zeros(n_labels, np.int64)  # of each label, counted from 1
+    for row in range(indptr.shape[0] - 1):
+        for p in range(indptr[row], indptr[row + 1]):
+            if last_row[indices[p]] == row + 1:
+                return row
+            last_row[indices[p]] = row + 1
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, set_indices: np.ndarray) -> np.ndarray:
     """Return for each entry of one CSR pattern whether another one, with sorted rows, has it too: (nnz,) bool."""
     found = np.zeros(indices.shape[0], np.bool_)

@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from longtail.errors import DataError, SettingsError, warn
-from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, tally
+from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
+from longtail.sparse import canonical
 
 _LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
 _LISTS_FORM = 'Give a list of names per point: [["a", "b"], ["c"]]'
@@ -46,7 +47,7 @@ class Judged:
             indptr, indices = csr_top_k_scaled(self.indptr, self.indices, self.scores, factors, ks[-1])
         sums, right_at, n_points, twice = tally(self.true_indptr, self.true_indices, indptr, indices, weights, ks)
         if twice >= 0:
-            raise DataError("a label is scored twice", row=twice, remedy="Store one score per label in a row.")
+            raise _scored_twice(twice)
         if n_points == 0:
             raise DataError("no test point has a label", remedy="Give test points whose labels are known.")
         right, gained, gained_dcg, best_gain, best_dcg, ndcg, recall = sums.T
@@ -115,16 +116,21 @@ def judge(Y_true: SparseMatrix, scores: SparseMatrix, ignore: ArrayLike | None =
         indices=predicted.indices.astype(np.int32, copy=False),
         scores=predicted.data.astype(np.float64, copy=False),
     )
+    twice = first_repeat(judged.indptr, judged.indices, judged.n_labels)
+    if twice >= 0:
+        raise _scored_twice(twice)
     return judged if ignore is None else _without(judged, ignore, truth.shape)
+
+
+def _scored_twice(row: int) -> DataError:
+    return DataError("a label is scored twice", row=row, remedy="Store one score per label in a row.")
 
 
 def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
     """Return a label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if needed."""
     matrix = as_csr(Y, name)
     _refuse_nan(matrix, name)
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
+    matrix = canonical(matrix)
     if np.count_nonzero(matrix.data) < matrix.nnz:
         matrix = matrix.copy()
         matrix.eliminate_zeros()

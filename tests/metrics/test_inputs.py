@@ -10,7 +10,8 @@ import pytest
 from scipy.sparse import coo_array, csr_array, random_array
 
 from longtail.errors import DataError, LongtailWarning, SettingsError
-from longtail.metrics import evaluate, full_report
+from longtail.metrics import calibration_error, evaluate, full_report
+from longtail.metrics.thresholds import choose_thresholds
 
 from .cases import to_csr
 
@@ -49,6 +50,9 @@ def test_a_label_scored_twice() -> None:
     twice = csr_array((np.array([0.1, 0.9, 0.8], np.float32), [1, 2, 2], [0, 1, 3]), shape=(2, 3))
     with pytest.raises(DataError, match="row 1: a label is scored twice"):
         evaluate(TRUTH, twice)
+    for measure in (choose_thresholds, calibration_error):
+        with pytest.raises(DataError, match="row 1: a label is scored twice"):
+            measure(TRUTH, twice)
 
 
 def test_labels_out_of_range() -> None:
