@@ -72,7 +72,10 @@ class Number:
         """Return whether the value may be used."""
         if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
             return False
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:  # a whole number of more than 308 digits
+            return False
         high_enough = value > self.least if self.above else value >= self.least
         low_enough = value < self.most if self.below else value <= self.most
         return math.isfinite(value) and high_enough and low_enough
@@ -274,7 +277,7 @@ class Params:
             if constraint is not None and not constraint.allows(value):
                 largest = LARGEST_SEED if isinstance(constraint, Seed) else LARGEST
                 limit = f"; the largest is {largest}" if isinstance(value, int) and value > largest else ""
-                raise SettingsError(f"{name} is {_value_shown(value)}; give {constraint}{limit}")
+                raise SettingsError(f"{name} is {value_shown(value)}; give {constraint}{limit}")
             for part in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(part, Params):
                     part.check_params()
@@ -330,9 +333,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _value_shown(value: Any) -> str:
+def value_shown(value: Any) -> str:
     """Return the value as an error shows it: short, whatever it is."""
-    text = repr(plain(value))
+    try:
+        text = repr(plain(value))
+    except ValueError:  # Python shows whole numbers of up to 4,300 digits
+        text = "a whole number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 

@@ -36,7 +36,16 @@ VALUES: dict[str, Any] = {
     "true": True,
 }
 """Twelve values as the command line writes them, and what they are in Python."""
-ALSO = {"-inf": -math.inf, "huge": 10**30, "array": np.array([1, 2]), "bytes": b"x", "object": object()}
+ALSO = {
+    "-inf": -math.inf,
+    "huge": 10**30,
+    "400 digits": 10**400,
+    "5,000 digits": 10**5000,
+    "array of no dimension": np.array(3),
+    "array": np.array([1, 2]),
+    "bytes": b"x",
+    "object": object(),
+}
 
 # What a parameter can be, by the words of its annotation; "0" and "-1" depend on the parameter and are left out.
 _PLAIN = {

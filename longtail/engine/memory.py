@@ -22,6 +22,7 @@ _GROUP_FILES = (  # limit and use of the control group that a container runs in,
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_MOST_BYTES = 2.0**64  # a number without an end, as one of 400 digits, is a slip
 _limit_bytes: int | None = None
 _spill: tempfile.TemporaryDirectory[str] | None = None  # while at least one block of `on_disk` runs, in any thread
 _n_spilling = 0
@@ -43,8 +44,8 @@ def set_limit(n_bytes: int | str | None) -> None:
 def parse_size(text: str) -> int:
     """Return the number of bytes that a text such as "8GB", "1.5 GiB" or "500M" means."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
-    if match is None or match[2] not in _UNITS or float(match[1]) == 0:
-        raise SettingsError(f"{text!r} is not an amount of memory; give a number and a unit, such as 8GB or 500MB")
+    if match is None or match[2] not in _UNITS or not 0 < float(match[1]) < _MOST_BYTES:
+        raise SettingsError(f"{text[:40]!r} is not an amount of memory; give a number and a unit, such as 8GB or 500MB")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -13,6 +13,7 @@ from scipy import sparse
 from longtail.errors import DataError, SettingsError, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
+from longtail.params import value_shown
 from longtail.sparse import canonical
 
 _LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
@@ -145,7 +146,9 @@ def check_ks(ks: Sequence[int]) -> np.ndarray:
         values = np.empty(0)
     whole = values.ndim == 1 and values.size > 0 and values.dtype.kind in "iu"
     if not whole or values.min() < 1 or values.max() > _LARGEST_K:
-        raise SettingsError(f"ks must be whole numbers from 1 to {_LARGEST_K}, such as (1, 3, 5); got {ks!r:.80}.")
+        raise SettingsError(
+            f"ks must be whole numbers from 1 to {_LARGEST_K}, such as (1, 3, 5); got {value_shown(ks)}."
+        )
     return np.unique(values).astype(np.int64)
 
 

@@ -19,6 +19,7 @@ from longtail.kernels.metrics import csr_is_in
 from longtail.metrics._inputs import SparseMatrix, judge
 from longtail.metrics.bins import equal_volume
 from longtail.metrics.decisions import AVERAGES
+from longtail.params import value_shown
 from longtail.sparse import select_entries
 
 GRID = (0.001, 0.002, 0.005, *(hundredth / 100 for hundredth in range(1, 100)))
@@ -92,7 +93,7 @@ def check_threshold(threshold: Any) -> float:
     """Return a threshold as a float, or refuse what is not a number from 0 to 1."""
     number = isinstance(threshold, int | float | np.integer | np.floating) and not isinstance(threshold, bool)
     if not number or not 0 <= threshold <= 1:
-        raise SettingsError(f"threshold is {threshold!r}; give a number from 0 to 1, or 'auto'")
+        raise SettingsError(f"threshold is {value_shown(threshold)}; give a number from 0 to 1, or 'auto'")
     return float(threshold)
 
 
@@ -226,7 +227,7 @@ class ScoredPairs:
 def check_goal(goal: str) -> str:
     """Return the goal, or refuse one that is not known."""
     if not isinstance(goal, str) or goal not in AVERAGES:
-        raise SettingsError(f"goal is {goal!r}; give one of {', '.join(AVERAGES)}")
+        raise SettingsError(f"goal is {value_shown(goal)}; give one of {', '.join(AVERAGES)}")
     return goal
 
 

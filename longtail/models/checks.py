@@ -14,6 +14,7 @@ from scipy.sparse import csr_array, issparse
 
 from longtail.errors import DataError, SettingsError
 from longtail.kernels import check
+from longtail.params import value_shown
 from longtail.sparse import canonical, ones_like, with_short_indices, without_zeros
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
@@ -138,7 +139,7 @@ def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray,
 def check_k(k: Any) -> int:
     """Return the number of labels to predict per point as a plain number from 1."""
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-        raise SettingsError(f"k is {k!r}; give a whole number from 1")
+        raise SettingsError(f"k is {value_shown(k)}; give a whole number from 1")
     return int(k)
 
 

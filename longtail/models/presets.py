@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 
 from longtail.errors import SettingsError
 from longtail.models.base import Ranker
-from longtail.params import Anything, Constraint, OneOf, optional
+from longtail.params import Anything, Constraint, OneOf, optional, value_shown
 
 
 class PresetRanker(Ranker):
@@ -64,13 +64,13 @@ class PresetRanker(Ranker):
             return
         if not isinstance(self.advanced, Mapping):
             raise SettingsError(
-                f'advanced is {self.advanced!r}; give a dict such as {{"{next(iter(self._advanced))}": …}}'
+                f'advanced is {value_shown(self.advanced)}; give a dict such as {{"{next(iter(self._advanced))}": …}}'
             )
         for name, value in self.advanced.items():
             if name not in self._advanced:
                 raise SettingsError(f"advanced has {name!r}, which {self._where(name)}")
             if not self._advanced[name].allows(value):
-                raise SettingsError(f"{name} is {value!r}; give {self._advanced[name]}")
+                raise SettingsError(f"{name} is {value_shown(value)}; give {self._advanced[name]}")
 
     def _where(self, name: str) -> str:
         """Return where a name belongs that `advanced` cannot hold."""

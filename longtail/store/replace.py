@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import DataError, SettingsError
+from longtail.params import value_shown
 from longtail.store.card import CARD
 from longtail.store.owner import is_unfinished
 
@@ -98,7 +99,7 @@ def is_checkpoint(folder: Path) -> bool:
 def as_path(path: Any) -> Path:
     """Return a path as a :class:`~pathlib.Path`; anything but text and path objects is an error."""
     if not isinstance(path, str | os.PathLike) or path == "":
-        raise SettingsError(f"{path!r:.80} is not a path. Give the path of a folder.")
+        raise SettingsError(f"{value_shown(path)} is not a path. Give the path of a folder.")
     return Path(path)
 
 

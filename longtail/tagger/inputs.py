@@ -24,7 +24,8 @@ from longtail.errors import DataError
 
 def text_list(texts: Any) -> list[str]:
     """Return a list of a list, a Series or anything else that holds texts; a missing cell of a Series is empty."""
-    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
+    single = isinstance(texts, str | bytes | Mapping) or getattr(texts, "ndim", 1) == 0
+    if single or not isinstance(texts, Iterable):
         raise DataError("texts is not a list of strings", remedy="Put a single text into a list: [text]")
     if hasattr(texts, "columns"):
         raise DataError("texts is a DataFrame", remedy="Give one of its columns; longtail.read joins several")
@@ -45,6 +46,8 @@ def label_lists(labels: Any) -> Any:
         return csr_array(labels, dtype=np.float32)
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
         return labels  # a matrix, or something that is refused later
+    if getattr(labels, "ndim", 1) == 0:
+        raise DataError("labels is a single value", remedy="Give a list of labels per text")
     rows = [[] if is_missing(given_cell(row)) else row for row in labels]
     if hasattr(labels, "to_list"):
         if any(isinstance(row, str) for row in rows):

@@ -23,7 +23,7 @@ from longtail.models.base import Ranker
 from longtail.models.checks import check_k
 from longtail.names import LabelNumbers, Names, check_known_labels, find_label
 from longtail.notebook import notebook_html
-from longtail.params import Integer
+from longtail.params import Integer, value_shown
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
 from longtail.tagger.label_editing import EditableTagger
@@ -263,14 +263,16 @@ class Tagger(EditableTagger):
             from longtail.data.text import TextVectorizer
 
             if not isinstance(self.vectorizer, TextVectorizer):
-                raise SettingsError(f"vectorizer is {self.vectorizer!r:.80}; give a TextVectorizer, or None")
+                raise SettingsError(f"vectorizer is {value_shown(self.vectorizer)}; give a TextVectorizer, or None")
             self.vectorizer.check_params()
 
     def _ranker(self) -> Ranker:
         if isinstance(self.model, str):
             return registry.make(self.model, self.settings)
         if not isinstance(self.model, Ranker):
-            raise SettingsError(f"model is {self.model!r:.80}; give the name of a model or a ranker, such as Bonsai()")
+            raise SettingsError(
+                f"model is {value_shown(self.model)}; give the name of a model or a ranker, such as Bonsai()"
+            )
         if self.settings:
             raise SettingsError("Settings are for a model given by name. Set them on the ranker itself.")
         return self.model
@@ -517,7 +519,8 @@ class Tagger(EditableTagger):
         self._fitted()
         numbers = None
         if label is not None:
-            several = label if isinstance(label, list | tuple | np.ndarray) else [label]
+            listed = isinstance(label, list | tuple) or (isinstance(label, np.ndarray) and label.ndim > 0)
+            several = label if listed else [label]
             numbers = [self._label_number(one) for one in several]
         return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
 
@@ -581,7 +584,7 @@ class Tagger(EditableTagger):
             return find_label(label, self.label_names_, self.label_ids_, numbered=self.label_counts_ is None)
         if not Integer(0, self.n_labels_ - 1).allows(label):
             raise DataError(
-                f"there is no label {label!r:.80}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}"
+                f"there is no label {value_shown(label)}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}"
             )
         return int(label)
 

@@ -40,7 +40,18 @@ from longtail.models.blend.members import MemberChoice
 from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import MemberParts, TrainingPart
 from longtail.models.wrapper import check_base
-from longtail.params import NOT_NEGATIVE, POSITIVE, Anything, Integer, Jobs, Number, Seed, available_if, optional
+from longtail.params import (
+    NOT_NEGATIVE,
+    POSITIVE,
+    Anything,
+    Integer,
+    Jobs,
+    Number,
+    Seed,
+    available_if,
+    optional,
+    value_shown,
+)
 from longtail.sparse import label_counts, labelled_rows, select_labels
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
@@ -149,7 +160,7 @@ class Blend(Ranker):
             return
         if not isinstance(self.members, list | tuple) or not self.members:
             raise SettingsError(
-                f"members is {self.members!r:.80}; give a list of rankers such as [Bonsai(), KNN()], by name "
+                f"members is {value_shown(self.members)}; give a list of rankers such as [Bonsai(), KNN()], by name "
                 "blend([bonsai, knn]), or None to have them chosen by the data"
             )
         for member in self.members:

@@ -18,6 +18,8 @@ from longtail.params import DROPOUT, KEEP, SHARPNESS, Allowed, Boolean, Constrai
 
 def _are_edges(value: Any) -> bool:
     pairs = list | tuple | np.ndarray
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return False
     listed = isinstance(value, pairs) and len(value) > 0 and all(isinstance(edge, pairs) for edge in value)
     return listed or PathName().allows(value)
 
