@@ -131,6 +131,24 @@ def canonical(X: csr_array) -> csr_array:
     return X
 
 
+def odd_part(X: Any) -> str | None:
+    """Return the name of an array in a CSR, CSC or COO matrix that is no plain vector: a list, 2-D, or masked."""
+    for name in {"csr": _PARTS, "csc": _PARTS, "coo": _PARTS[:1]}.get(X.format, ()):
+        array = getattr(X, name)
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or hasattr(array, "mask"):
+            return name
+    return None
+
+
+def with_usual_types(X: Any) -> Any:
+    """Return a sparse matrix of numbers and indices of types that SciPy computes with; itself if they are so."""
+    if X.dtype == np.float16 or not X.dtype.isnative:
+        X = X.astype(np.float32 if X.dtype == np.float16 else X.dtype.newbyteorder("="))
+    if X.format in ("csr", "csc") and not X.indices.dtype == X.indptr.dtype in (np.int32, np.int64):
+        X = type(X)((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), shape=X.shape)
+    return X
+
+
 def without_zeros(X: csr_array) -> csr_array:
     """Return a matrix that stores no zeros, which would count as features of a point; the matrix itself if so."""
     return X if np.count_nonzero(X.data) == X.nnz else select_entries(X, X.data != 0)

@@ -13,8 +13,8 @@ from scipy import sparse
 from longtail.errors import DataError, SettingsError, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
-from longtail.params import value_shown
-from longtail.sparse import canonical
+from longtail.params import LARGEST, value_shown
+from longtail.sparse import canonical, odd_part, with_usual_types
 
 _LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
 _LISTS_FORM = 'Give a list of names per point: [["a", "b"], ["c"]]'
@@ -176,10 +176,17 @@ def as_csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
             f"{name} must be a scipy sparse matrix, points x labels, not {type(matrix).__name__}",
             remedy="Wrap it: scipy.sparse.csr_array(...).",
         )
-    checked: sparse.csr_array = sparse.csr_array(loose)  # shares the arrays if it was CSR
+    odd = odd_part(loose)
+    if odd is not None:
+        raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Rebuild it.")
+    if loose.dtype.kind not in "biuf":
+        raise DataError(f"{name} holds {loose.dtype}, not numbers", remedy="Give a matrix of real numbers.")
+    if max(loose.shape) > LARGEST:
+        raise DataError(f"{name} is {_size(loose)}, more than {LARGEST:,} each way", remedy="Number labels from 0.")
     try:
+        checked: sparse.csr_array = sparse.csr_array(with_usual_types(loose))  # shares the arrays if it was CSR
         checked.check_format(full_check=True)  # the kernels do not check bounds
-    except ValueError as error:
+    except (ValueError, IndexError) as error:
         raise DataError(f"{name} is not a sound CSR matrix: {error}", remedy="Rebuild it.") from error
     return checked
 
@@ -234,7 +241,7 @@ def _without(judged: Judged, ignore: ArrayLike, shape: tuple[int, int]) -> Judge
     )
 
 
-def _size(matrix: sparse.csr_array) -> str:
+def _size(matrix: Any) -> str:
     return f"{matrix.shape[0]:,} x {matrix.shape[1]:,}"
 
 

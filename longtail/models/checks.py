@@ -15,7 +15,7 @@ from scipy.sparse import csr_array, issparse
 from longtail.errors import DataError, SettingsError
 from longtail.kernels import check
 from longtail.params import value_shown
-from longtail.sparse import canonical, ones_like, with_short_indices, without_zeros
+from longtail.sparse import canonical, odd_part, ones_like, with_short_indices, with_usual_types, without_zeros
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _VOCABULARY = "Use the vectoriser (or feature order) of the training data"
@@ -39,8 +39,6 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
     """
     X = _sparse(X, name)
     if X.dtype != np.float32:
-        if X.dtype.kind not in "biuf":
-            raise DataError(f"{name} holds {X.dtype}, not numbers", remedy="Give a matrix of real numbers")
         with np.errstate(over="ignore"):  # what becomes infinite is refused below
             X = X.astype(np.float32)
     X = with_short_indices(canonical(X))
@@ -187,12 +185,18 @@ def _sparse(matrix: Any, name: str) -> csr_array:
         return _from_dense(matrix, name)
     if matrix.ndim != 2:
         raise DataError(f"{name} has {matrix.ndim} dimension(s)", remedy="Give a matrix with one row per point")
+    odd = odd_part(matrix)
+    if odd is not None:
+        raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Build the matrix again")
     if matrix.dtype.kind == "c":
         raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    if matrix.dtype.kind not in "biuf":
+        raise DataError(f"{name} holds {matrix.dtype}, not numbers", remedy="Give a matrix of real numbers")
     if matrix.format in ("csr", "csc"):
         _check_compressed(matrix, name)
     elif matrix.format == "coo":
         _check_coordinates(matrix, name)
+    matrix = with_usual_types(matrix)
     if matrix.format != "csr" or not isinstance(matrix, csr_array):
         matrix = csr_array(matrix)
     if len(matrix.indices) > matrix.indptr[-1]:  # room to grow that SciPy may leave at the end
@@ -230,6 +234,8 @@ def _check_compressed(X: Any, name: str) -> None:
 def _check_coordinates(X: Any, name: str) -> None:
     remedy = "The COO matrix is damaged; build it again"
     for numbers, size in zip(X.coords, X.shape, strict=True):
+        if not isinstance(numbers, np.ndarray) or numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            raise DataError(f"{name} has coordinates that are not whole numbers", remedy=remedy)
         if len(numbers) != len(X.data):
             raise DataError(f"{name} has {len(numbers)} coordinates for {len(X.data)} values", remedy=remedy)
         _check_range(numbers, size, name, None, remedy)
@@ -270,6 +276,8 @@ def _from_dense(matrix: Any, name: str) -> csr_array:
         raise DataError(f"{name} holds {array.dtype}, not numbers", remedy=remedy if name == "Y" else text)
     if array.dtype.kind == "c":
         raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    if array.dtype == np.float16:  # SciPy does not compute with it
+        array = array.astype(np.float32)
     return csr_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
 
 

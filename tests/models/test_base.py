@@ -11,6 +11,7 @@ from scipy.sparse import csr_array, csr_matrix
 
 import longtail
 from longtail.errors import DataError, ModelError, SettingsError
+from longtail.metrics import evaluate
 from longtail.models.base import check_features, check_labels
 from longtail.models.parabel import Parabel
 from longtail.params import Integer
@@ -274,3 +275,41 @@ def test_indices_changed_after_a_fit_are_looked_at_again() -> None:
         fresh = csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
         np.testing.assert_array_equal(checked.toarray(), fresh.toarray())
         assert csr_array((checked.data, checked.indices, checked.indptr), shape=checked.shape).has_canonical_format
+
+
+ODD_ARRAYS: dict[str, Any] = {
+    "data of two dimensions": lambda X: vars(X).update(data=X.data[:, None]),
+    "data is a list": lambda X: vars(X).update(data=X.data.tolist()),
+    "indices are a list": lambda X: vars(X).update(indices=X.indices.tolist()),
+    "no data": lambda X: vars(X).update(data=None),
+    "masked data": lambda X: vars(X).update(data=np.ma.masked_array(X.data, X.data > 0)),
+    "objects": lambda X: vars(X).update(data=X.data.astype(object)),
+    "words": lambda X: vars(X).update(data=X.data.astype("U5")),
+    "records": lambda X: vars(X).update(data=np.zeros(len(X.data), [("a", "f4")])),
+}
+
+
+@pytest.mark.parametrize("how", ODD_ARRAYS)
+def test_arrays_that_are_no_vectors_of_numbers_are_refused(how: str) -> None:
+    X = csr_array(np.eye(3, dtype=np.float32))
+    ODD_ARRAYS[how](X)
+    for use in (check_features, lambda Y: check_labels(Y, 3), lambda Y: evaluate(Y, csr_array(np.eye(3)))):
+        with pytest.raises(DataError, match=r"no plain vector|not numbers"):
+            use(X)
+
+
+@pytest.mark.parametrize("kind", ["<f2", ">f4", "?", "u1"])
+@pytest.mark.parametrize("numbers", ["u8", ">i4", "i2", "i8"])
+def test_other_types_of_numbers_are_taken(kind: str, numbers: str) -> None:
+    expected = [[1, 0, 1], [0, 1, 0], [0, 0, 1]]
+    X = csr_array((np.ones(5, kind), np.array([2, 0, 2, 1, 2]), np.array([0, 3, 4, 5])), shape=(3, 3))
+    X.indices = X.indices.astype(numbers)
+    assert (check_features(X).toarray() > 0).astype(int).tolist() == expected
+    assert check_labels(X, 3).toarray().tolist() == expected
+    assert evaluate(X, csr_array(np.array(expected) / 2), ks=(1,))["P@1"] == 100
+
+
+def test_a_matrix_wider_than_32_bits_is_refused_by_metrics() -> None:
+    wide = csr_array((np.ones(1), np.array([2**32]), np.array([0, 1])), shape=(1, 2**33))
+    with pytest.raises(DataError, match="more than 2,147,483,647"):
+        evaluate(wide, wide)
