@@ -408,3 +408,25 @@ def test_data_frames_are_refused_with_what_to_do() -> None:
     ):
         with pytest.raises(DataError, match=advice):
             fit()
+
+
+@pytest.mark.parametrize(
+    ("note", "value"),
+    [
+        ("training", None),
+        ("training", {"train_seconds": "x"}),
+        ("training", {"model": 3}),
+        ("training_data", None),
+        ("labels_separator", -1),
+        ("thresholds", {"values": []}),
+        ("feedback", []),
+    ],
+)
+def test_notes_that_commands_read_are_checked_on_load(tmp_path: Path, note: str, value: Any) -> None:
+    Tagger("popular").fit(["red apple", "fast car"], [["x"], ["y"]]).save(tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    stored = json.loads(path.read_text())
+    stored["meta"]["notes"][note] = value
+    path.write_text(json.dumps(stored))
+    with pytest.raises(ModelError, match=f"{note} in model.json is"):
+        longtail.load(tmp_path / "m")

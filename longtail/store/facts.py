@@ -29,14 +29,17 @@ class Text:
 
 @dataclass(frozen=True)
 class Record:
-    """A JSON object that has at least these entries."""
+    """A JSON object that has at least these entries; those of `if_there` may be missing."""
 
     entries: Mapping[str, Constraint] = field(default_factory=dict)
+    if_there: Mapping[str, Constraint] = field(default_factory=dict)
 
     def allows(self, value: Any) -> bool:
         """Return whether the value may be used."""
-        return isinstance(value, dict) and all(
-            name in value and constraint.allows(value[name]) for name, constraint in self.entries.items()
+        return (
+            isinstance(value, dict)
+            and all(name in value and constraint.allows(value[name]) for name, constraint in self.entries.items())
+            and all(constraint.allows(value[name]) for name, constraint in self.if_there.items() if name in value)
         )
 
     def __str__(self) -> str:

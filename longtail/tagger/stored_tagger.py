@@ -14,9 +14,9 @@ from longtail import registry, store
 from longtail.errors import ModelError, not_fitted
 from longtail.model_card import model_card
 from longtail.names import Names
-from longtail.params import Boolean, Constraint, Integer, OneOf, Params, optional
+from longtail.params import NOT_NEGATIVE, SHARE, Boolean, Constraint, Integer, OneOf, Params, optional
 from longtail.sparse import with_prefix, without_prefix
-from longtail.store.facts import Record, check_facts
+from longtail.store.facts import ListOf, Record, Text, check_facts
 from longtail.store.invariants import REMEDY, Array, Rules, check_arrays, codes, counts, floats, packed_names
 
 if TYPE_CHECKING:
@@ -24,6 +24,22 @@ if TYPE_CHECKING:
     from longtail.models.base import Ranker
 
 _VECTORIZER = Record({"n_features": Integer(1), "idf": Boolean(), "hashing": optional(Integer(1))})
+_THRESHOLDS: dict[str, Constraint] = {
+    "values": ListOf(SHARE, 1),
+    "frequencies": ListOf(Integer(0), 1),
+    "goal": Text(),
+    "limit": Integer(1),
+}
+_TRAINING: dict[str, Constraint] = {"model": Text(), "data": Text(), "train_seconds": NOT_NEGATIVE}
+_NOTES: dict[str, Constraint] = {
+    "training": Record(if_there=_TRAINING),
+    "training_data": Record(if_there={"checksum": Text(), "name": Text()}),
+    "labels_separator": Text(),
+    "thresholds": Record(_THRESHOLDS),
+    "feedback": Record(),
+    "metrics": Record(),
+}
+"""What the notes of a tagger that commands read must be; there may be others."""
 
 
 class StoredTagger(Params):
@@ -81,6 +97,8 @@ class StoredTagger(Params):
         """Check all that a model folder holds, before any of it is used."""
         meta, ranker = stored.meta, parts.get("ranker")
         check_facts(cls._facts, meta, stored.folder)
+        notes = meta["notes"]
+        check_facts({name: rule for name, rule in _NOTES.items() if name in notes}, notes, stored.folder)
         if isinstance(ranker, StoredTagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
             raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
         rules = Rules({"label_counts": counts("L")})
