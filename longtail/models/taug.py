@@ -320,7 +320,7 @@ class TAug(Wrapper, PresetRanker):
         assert self.tail_ is not None
         sides = self.base_, self.tail_
         whole = [] if self.whole_ is None else [self.whole_.predict(X, k)]
-        if not self._setting("rest"):
+        if self.tail_.n_labels_ == self.n_labels_:  # fitted without `rest`, whatever it is set to now
             return [side.predict(X, k) for side in sides] + whole
         real = np.arange(self.n_labels_ + 1) < self.n_labels_
         scores = [select_labels(side.predict(X, k + 1), real) for side in sides]

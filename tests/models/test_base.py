@@ -313,3 +313,21 @@ def test_a_matrix_wider_than_32_bits_is_refused_by_metrics() -> None:
     wide = csr_array((np.ones(1), np.array([2**32]), np.array([0, 1])), shape=(1, 2**33))
     with pytest.raises(DataError, match="more than 2,147,483,647"):
         evaluate(wide, wide)
+
+
+@pytest.mark.parametrize(
+    ("expression", "changed"),
+    [
+        ("taug(popular)", {"preset": "paper"}),
+        ("glas(epochs=1, dim=8)", {"dim": 12}),
+        ("mnn(epochs=1, dim=8)", {"dim": 12}),
+        ("mnn(epochs=1, dim=8, scoring='knn')", {"scoring": "cosine"}),
+    ],
+)
+def test_settings_of_the_fit_hold_for_what_was_fitted_with_them(expression: str, changed: dict[str, Any]) -> None:
+    X, Y, _ = toy()
+    model: Any = longtail.make(expression).fit(X, Y)
+    model.set_params(**changed)
+    if hasattr(model, "partial_fit"):
+        model.partial_fit(X[:40], Y[:40])
+    assert model.predict(X).nnz

@@ -244,8 +244,10 @@ class GLaS(EpochRanker):
         labels = np.union1d(known, Y.indices).astype(np.int32)  # new labels, and old ones that had no points
         Y_seen = take_labels(Y, labels)
         rng = np.random.default_rng([self._seed, len(self.history_)])
-        network = Network(X.shape[1], len(labels), self._network_settings(), self._prior(Y_seen), rng)
-        network.adopt(self.scorer_.network_tables(), np.searchsorted(labels, known))
+        tables = self.scorer_.network_tables()
+        network_settings = replace(self._network_settings(), dim=tables["tokens"].shape[1])  # that of the fit
+        network = Network(X.shape[1], len(labels), network_settings, self._prior(Y_seen), rng)
+        network.adopt(tables, np.searchsorted(labels, known))
         self.n_labels_ = Y.shape[1]
         rows = labelled_rows(Y_seen)
         learner = self._learner(network, X, rows, Y_seen[rows], None, loop.batch_size)

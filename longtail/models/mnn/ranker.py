@@ -303,6 +303,8 @@ class MNN(EpochRanker):
         X, Y = self._check_further_points(X, Y)
         settings = self.settings()
         settings.n_negatives = self.n_negatives_
+        # These are those of the fit, whatever they are set to now.
+        settings.dim, settings.scoring = self.features_.shape[1], self.scorer_.scoring.how
         loop = self._loop(settings, settings.batch_size, settings.learning_rate / 4, epochs)
         loop = replace(loop, checkpoint=None, seed=self._seed + 1)
         labels = np.union1d(self.label_ids_, Y.indices).astype(np.int32)
