@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -251,3 +252,16 @@ def test_mistakes_leave_the_model_as_it_was(saved: Path, words: list[str], messa
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
     assert {path: path.stat().st_mtime_ns for path in saved.rglob("*")} == before
+
+
+def test_other_types_than_names_are_refused() -> None:
+    tagger: Any = Tagger("popular").fit(["red apple", "fast car"], [["x"], ["y"]])
+    for change in (
+        lambda: tagger.rename_labels(["x"]),
+        lambda: tagger.merge_labels(["x"], ["y"]),
+        lambda: tagger.retire_labels(3),
+        lambda: tagger.add_labels(3),
+        lambda: tagger.suggest(np.array("red")),
+    ):
+        with pytest.raises(DataError, match=r"not (a dict|text|a list)"):
+            change()

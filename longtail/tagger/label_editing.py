@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from longtail.errors import DataError, ModelError
 from longtail.models.label_map import RETIRED, LabelMap
 from longtail.names import Names, find_label
+from longtail.params import value_shown
 from longtail.sparse import canonical
 from longtail.tagger.stored_tagger import StoredTagger
 
@@ -91,6 +92,8 @@ class EditableTagger(StoredTagger):
         names : dict of str to str
             The new name of each label that is given by its name or identifier.
         """
+        if not isinstance(names, Mapping):
+            raise DataError("names is not a dict", remedy="Give the new name of each label: {old: new}")
         renamed = {self._label(label): name for label, name in names.items()}
         kept = [name for at, name in enumerate(self.label_names_) if at not in renamed]
         self._check_new(listed_strings(renamed.values(), "names"), kept)
@@ -174,6 +177,8 @@ class EditableTagger(StoredTagger):
 
     def _label(self, label: str) -> int:
         """Return the column of a label that is still suggested."""
+        if not isinstance(label, str):
+            raise DataError(f"a label is {value_shown(label)}, not text", remedy="Give its name or identifier")
         at = find_label(label, self._names(), self.label_ids_)
         target = self._moved().get(at, at)
         if target == RETIRED:
@@ -197,7 +202,8 @@ class EditableTagger(StoredTagger):
 
 def listed_strings(values: Any, what: str) -> list[str]:
     """Return a list of strings, or raise an error."""
-    listed = [] if isinstance(values, str | bytes | Mapping) else list(values)
-    if isinstance(values, str | bytes | Mapping) or not all(isinstance(value, str) for value in listed):
+    single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
+    listed: list[Any] = list(values) if isinstance(values, Iterable) and not single else [None]
+    if not all(isinstance(value, str) for value in listed):
         raise DataError(f"{what} is not a list of strings", remedy="Put a single label into a list: [label]")
     return listed
