@@ -41,10 +41,16 @@ def single_threaded() -> Iterator[None]:
         with _lock:
             _users -= 1
             if not _users:
-                for library in controller.lib_controllers:  # OpenBLAS would obey only the thread that set the limit
-                    if hasattr(library, "clear_controlling_thread"):
-                        library.clear_controlling_thread(force=True)
+                _obey_any_thread(controller)  # the limit may have been set by another
                 _limit.restore_original_limits()
+                _obey_any_thread(controller)  # the next may be set by another
+
+
+def _obey_any_thread(controller: Any) -> None:
+    """Let any thread set the limit next: of a library with threads for the whole process, only one can at a time."""
+    for library in controller.lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):  # threadpoolctl 3.8 and later
+            library.clear_controlling_thread(force=True)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -44,6 +45,18 @@ def test_blas_gets_its_threads_back() -> None:
             assert blas_threads() == 1
         assert blas_threads() == 1
     assert blas_threads() == before
+
+
+def test_a_thread_that_has_limited_blas_does_not_keep_others_from_it() -> None:
+    with ThreadPoolExecutor(1) as executor:
+
+        def limit() -> None:
+            with single_threaded():
+                pass
+
+        executor.submit(limit).result(60)  # the thread lives on
+        with single_threaded():
+            assert blas_threads() == 1
 
 
 def test_overlapping_blocks_of_several_threads_leave_blas_as_it_was() -> None:

@@ -174,7 +174,7 @@ def test_neighbours_vote_and_are_joined(n_partitions: int) -> None:
 
     new = csr_array((np.ones(1, np.float32), np.array([8]), np.array([0, 1])), shape=(1, 9))
     near.vectors = np.concatenate([near.vectors, points[160:161]])
-    near.add(points[160:161], new, X[160:161])
+    near = near.extended(points[160:161], new, X[160:161])
     assert near.labels.shape == (151, 9)
     assert 8 in near.rank_one(points[160], X[160:161].indices, X[160:161].data, 9)[0]
 
