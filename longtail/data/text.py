@@ -82,9 +82,10 @@ def _are_ngrams(value: Any) -> bool:
     if isinstance(value, str):
         return value == "auto"
     numbers = (value, value) if not isinstance(value, tuple | list) else tuple(value)
-    return len(numbers) == 2 and all(map(Integer(1).allows, numbers)) and numbers[0] <= numbers[1]
+    return len(numbers) == 2 and all(map(Integer(1, _MOST_WORDS).allows, numbers)) and numbers[0] <= numbers[1]
 
 
+_MOST_WORDS = 100  # of one term
 _FUNCTION = "a function or its import name"
 _FREQUENCY = Allowed(_is_frequency, "a number of documents, or a share of them as a float from 0 to 1")
 
@@ -160,7 +161,7 @@ class TextVectorizer(Params):
         "analyzer": Allowed(
             _is_analyzer, f"one of {', '.join(ANALYZERS)}, or {_FUNCTION} such as package.module:function"
         ),
-        "ngrams": optional(Allowed(_are_ngrams, "a number of words from 1, a range of them such as (1, 2), or auto")),
+        "ngrams": optional(Allowed(_are_ngrams, f"a number of words from 1 to {_MOST_WORDS}, a range of them such as (1, 2), or auto")),
         "stop_words": optional(Allowed(_are_stop_words, "english, or a list of words")),
         "stemmer": optional(Allowed(_is_name, "the name of a language, such as english")),
         "min_length": Integer(1),
@@ -169,7 +170,7 @@ class TextVectorizer(Params):
         "max_features": optional(Integer(1)),
         "sublinear_tf": Boolean(),
         "idf": Boolean(),
-        "hashing": optional(Integer(1)),
+        "hashing": optional(Integer(1, 1 << 26)),  # beyond, statistics per column alone would take half a gigabyte
         "encoder": optional(
             Allowed(_is_encoder, f"{_FUNCTION}, an ONNX file, or a folder of a sentence-transformers model")
         ),
