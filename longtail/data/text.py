@@ -87,6 +87,7 @@ def _are_ngrams(value: Any) -> bool:
 
 _MOST_WORDS = 100  # of one term
 _FUNCTION = "a function or its import name"
+_NGRAMS = Allowed(_are_ngrams, f"a number of words from 1 to {_MOST_WORDS}, a range of them such as (1, 2), or auto")
 _FREQUENCY = Allowed(_is_frequency, "a number of documents, or a share of them as a float from 0 to 1")
 
 
@@ -161,7 +162,7 @@ class TextVectorizer(Params):
         "analyzer": Allowed(
             _is_analyzer, f"one of {', '.join(ANALYZERS)}, or {_FUNCTION} such as package.module:function"
         ),
-        "ngrams": optional(Allowed(_are_ngrams, f"a number of words from 1 to {_MOST_WORDS}, a range of them such as (1, 2), or auto")),
+        "ngrams": optional(_NGRAMS),
         "stop_words": optional(Allowed(_are_stop_words, "english, or a list of words")),
         "stemmer": optional(Allowed(_is_name, "the name of a language, such as english")),
         "min_length": Integer(1),
