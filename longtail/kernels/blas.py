@@ -1,9 +1,8 @@
 """Matrix products shared among the threads of the kept pool, each part by BLAS on one thread.
 
-BLAS has threads of its own, which wait for the next product by spinning. Training alternates products with kernels and
-NumPy, so that they spin most of the time: with them, a network of DECAF took 2.4 times the processor time on two cores,
-and on a busy machine also 2 times as long. The parts of a product do not depend on the number of threads, so that
-neither does a model.
+BLAS has threads of its own, which wait for the next product by spinning. Alone on a machine they do as well; where
+other work shares the cores, they take time from it and from the kernels between two products. The parts of a product do
+not depend on the number of threads, so that neither does a model.
 """
 
 from __future__ import annotations
