@@ -10,18 +10,18 @@ import codecs
 import gc
 import io
 import os
-import signal
 import sys
 import unicodedata
-from types import FrameType
 from typing import NoReturn
+
+from longtail.cli.signals import handle_signals
 
 _IN_ASCII = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–": "-", "−": "-", "→": "->", "β": "beta", "×": "x"}
 
 
 def main() -> None:
     """Run the command line."""
-    signal.signal(signal.SIGTERM, _terminated)
+    handle_signals()
     gc.set_threshold(100_000, 20, 100)  # compiling makes many objects and few cycles: the default costs a tenth of it
     try:
         _prepare_streams()
@@ -46,11 +46,6 @@ def main() -> None:
 def _interrupted() -> NoReturn:
     sys.stderr.write("Interrupted.\n")
     sys.exit(130)
-
-
-def _terminated(number: int, frame: FrameType | None) -> None:
-    """Leave in the ordinary way, so that half-written files are removed."""
-    sys.exit(128 + number)
 
 
 def _prepare_streams() -> None:
