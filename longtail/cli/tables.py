@@ -30,6 +30,7 @@ _COMPARED_COSTS = {  # key: heading, decimals
     "model_mb": ("model\nMB", 1),
 }
 _NAME_WIDTH = 18  # of a model, beyond which it is folded
+_LINE = 80  # columns of a terminal
 _TRIED = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
 
 
@@ -163,6 +164,7 @@ def _table(title: str) -> Table:
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,
+        min_width=min(len(title), _LINE),  # or a long title would be broken at the width of a narrow table
     )
 
 
