@@ -54,7 +54,7 @@ def _obey_any_thread(controller: Any) -> None:
 
 @cache
 def _controller() -> Any:
-    """Return the thread pools of the loaded libraries; finding them takes milliseconds, so they are kept."""
+    """Return the thread pools of the BLAS that is loaded, NumPy's among them; finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController().select(user_api="blas")
