@@ -265,3 +265,27 @@ def test_other_types_than_names_are_refused() -> None:
     ):
         with pytest.raises(DataError, match=r"not (a dict|text|a list)"):
             change()
+
+
+def test_data_with_a_former_name_counts_for_the_renamed_label(tmp_path: Path) -> None:
+    texts, labels = (
+        ["red apple", "fast car", "green apple", "slow car"],
+        [["fruit"], ["vehicle"], ["fruit"], ["vehicle"]],
+    )
+    tagger = Tagger("knn").fit(texts, labels).rename_labels({"fruit": "food"}).rename_labels({"food": "produce"})
+    tagger.save(tmp_path / "m")
+    for one in (tagger, longtail.load(tmp_path / "m")):
+        assert one.evaluate(texts, labels, ks=(1,))["P@1"] == 100
+        assert one.label_numbers()["fruit"] == one.label_numbers()["food"] == one.label_numbers()["produce"]
+    assert tagger.rename_labels({"vehicle": "fruit"}).current_names(["fruit", "food"]) == ["fruit", "produce"]
+
+
+def test_former_names_of_labels_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    Tagger("popular").fit(["red apple"], [["fruit"]]).rename_labels({"fruit": "food"}).save(tmp_path / "m")
+    path = tmp_path / "m" / "model.json"
+    for wrong in (7, -1, "0"):
+        stored = json.loads(path.read_text())
+        stored["meta"]["notes"]["former_names"] = {"fruit": wrong}
+        path.write_text(json.dumps(stored))
+        with pytest.raises(ModelError, match="former_names"):
+            longtail.load(tmp_path / "m")

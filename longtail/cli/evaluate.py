@@ -176,9 +176,12 @@ def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
     """Return the data with its labels in the model's order: a table numbers labels in the order of its rows."""
     names = list(tagger.label_ids_ or tagger.label_names_)
     if tagger.label_counts_ is not None and part.label_ids is not None and part.label_ids != names:
-        if tagger.label_ids_ is not None and not set(names) & set(part.label_ids):
+        current = tagger.current_names(part.label_ids)
+        if len(set(current)) < len(current):  # the data has a label by its former and by its present name
+            current = part.label_ids
+        if tagger.label_ids_ is not None and not set(names) & set(current):
             names = list(tagger.label_names_)  # the data gives names where the model was trained with identifiers
-        part = part.with_labels(names)
+        part = replace(part, label_ids=current).with_labels(names)
     return replace(part, Y=tagger.current_labels(part.Y))
 
 

@@ -18,6 +18,8 @@ from longtail.tagger.stored_tagger import StoredTagger
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
+_FORMER = "former_names"  # note of a tagger: the label of each name that was given up
+
 
 class EditableTagger(StoredTagger):
     """Base of :class:`longtail.Tagger`: changes of its labels. Columns stay; new labels are appended.
@@ -87,6 +89,8 @@ class EditableTagger(StoredTagger):
     def rename_labels(self, names: Mapping[str, str]) -> Self:
         """Give labels other names. Their identifiers stay, and so does the text that the model compares points with.
 
+        The former names stay known: data and corrections that have them count for the same labels.
+
         Parameters
         ----------
         names : dict of str to str
@@ -97,7 +101,9 @@ class EditableTagger(StoredTagger):
         renamed = {self._label(label): name for label, name in names.items()}
         kept = [name for at, name in enumerate(self.label_names_) if at not in renamed]
         self._check_new(listed_strings(renamed.values(), "names"), kept)
+        former = self._former_names() | {self.label_names_[at]: at for at in renamed}
         self.label_names_ = Names.of(renamed.get(at, name) for at, name in enumerate(self.label_names_))
+        self.notes_ = self.notes_ | {_FORMER: former}
         return self
 
     def merge_labels(self, labels: Sequence[str], into: str) -> Self:
@@ -144,10 +150,11 @@ class EditableTagger(StoredTagger):
     def label_numbers(self) -> dict[str, int]:
         """Return the column of each label by its name and by its identifier; a name wins over another's identifier.
 
-        The names of merged labels lead to the label that they were merged into. Retired labels are left out.
+        Former names lead to the label that has another name now, names of merged labels to the label that they were
+        merged into. Retired labels are left out.
         """
         moved = self._moved()
-        numbers = {identifier: at for at, identifier in enumerate(self.label_ids_ or ())}
+        numbers = self._former_names() | {identifier: at for at, identifier in enumerate(self.label_ids_ or ())}
         numbers |= {name: at for at, name in enumerate(self._names())}
         if not moved:
             return numbers
@@ -158,11 +165,22 @@ class EditableTagger(StoredTagger):
         names = self._names()
         return {names[label]: None if to == RETIRED else names[to] for label, to in self._moved().items()}
 
+    def current_names(self, names: Sequence[str]) -> list[str]:
+        """Return names with those of renamed labels replaced by what these are called now."""
+        former = self._former_names()
+        if not former:
+            return list(names)
+        taken = set(self.label_names_) | set(self.label_ids_ or ())
+        return [name if name in taken or name not in former else self.label_names_[former[name]] for name in names]
+
     def current_labels(self, Y: csr_array) -> csr_array:
         """Return correct labels with those that were merged replaced by what they were merged into."""
         merged = {label: to for label, to in self._moved().items() if to != RETIRED}
         label_map = LabelMap.of(merged)
         return Y if label_map is None else canonical(label_map.applied(Y))
+
+    def _former_names(self) -> dict[str, int]:
+        return self.notes_.get(_FORMER, {})
 
     def _moved(self) -> dict[int, int]:
         self._names()

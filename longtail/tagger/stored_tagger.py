@@ -37,6 +37,7 @@ _NOTES: dict[str, Constraint] = {
     "labels_separator": Text(),
     "thresholds": Record(_THRESHOLDS),
     "feedback": Record(),
+    "former_names": Record(),
     "metrics": Record(),
 }
 """What the notes of a tagger that commands read must be; there may be others."""
@@ -101,6 +102,9 @@ class StoredTagger(Params):
         check_facts({name: rule for name, rule in _NOTES.items() if name in notes}, notes, stored.folder)
         if isinstance(ranker, StoredTagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
             raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
+        column = Integer(0, meta["n_labels"] - 1)
+        if not all(map(column.allows, notes.get("former_names", {}).values())):
+            raise ModelError(f"{stored.folder}: former_names in model.json name no labels of the model. {REMEDY}")
         rules = Rules({"label_counts": counts("L")})
         for name in ("names", "ids") if "ids" in stored.arrays else ("names",):
             rules |= packed_names(name, f"{name}_offsets", "L", decoded=stored.thorough)

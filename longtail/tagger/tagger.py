@@ -438,7 +438,10 @@ class Tagger(EditableTagger):
         X = self.features(texts)
         names = LabelNumbers(list(self.label_names_))
         names.open = True
-        Y = self.current_labels(names.matrix(label_lists(labels), X.shape[0]))
+        listed = label_lists(labels)
+        if isinstance(listed, list):
+            listed = [self.current_names(row) if isinstance(row, list) else row for row in listed]
+        Y = self.current_labels(names.matrix(listed, X.shape[0]))
         check_known_labels(Y, self.n_labels_, self.label_counts_)
         return resized(Y, n_columns=len(names)), resized(self.ranker_.predict(X, k), n_columns=len(names))
 
