@@ -33,6 +33,7 @@ WITH_VECTORS, WITHOUT_VECTORS = "with sentence vectors", "the same run without t
 _TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 _SOME_POINTS, _FEW_FEATURES = range(1_000, 20_000), 5_000  # with which Blend chooses these too, without label text
+_DECAF = "n_networks=1, n_candidates=1024, advanced={'own_labels': 'keep'}"
 _FURTHER = {"fastxml": "fastxml(n_trees=50, cost=4.0)", "mnn": "mnn"}
 
 
@@ -46,7 +47,7 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
         "knn": "knn",
         **(_FURTHER if not text and shape[0] in _SOME_POINTS and shape[1] <= _FEW_FEATURES else {}),
         **({"textmatch": "textmatch"} if text else {}),
-        "network": "decaf(n_networks=1, n_candidates=1024)" if text else "glas",
+        "network": f"decaf({_DECAF})" if text else "glas",
     }
     named = {"blend": Variant("blend")}
     for left_out in members:
@@ -54,7 +55,7 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
         named[f"without {left_out}"] = Variant(f"blend([{', '.join(rest)}])")
     if text:
         named["no-text"] = Variant("blend", text=False)
-        small = [*list(members.values())[:-1], "decaf(n_networks=1, n_candidates=1024, dtype='int8')"]
+        small = [*list(members.values())[:-1], f"decaf({_DECAF}, dtype='int8')"]
         named["int8"] = Variant(f"blend([{', '.join(small)}])")
     return named
 

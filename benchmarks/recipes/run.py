@@ -45,6 +45,7 @@ DECAF = {
     "one network": "decaf(n_networks=1)",
     "two networks": "decaf(n_networks=2)",
     "three networks of 128": "decaf(dim=128)",
+    "own labels kept": "decaf(advanced={'own_labels': 'keep'})",
     "not adjusted": "decaf(advanced={'adjust': False})",
     "adam, one network": "decaf(n_networks=1, learning_rate=0.006, epochs=4, advanced={'optimizer': 'adam'})",
 }

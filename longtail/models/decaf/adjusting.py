@@ -73,7 +73,12 @@ def token_counts(X: csr_array, rows: np.ndarray, text: csr_array | None) -> np.n
 
 
 def learn_adjustment(
-    networks: list[TrainedNetwork], counts: np.ndarray, X: csr_array, Y: csr_array, n_jobs: int | None
+    networks: list[TrainedNetwork],
+    counts: np.ndarray,
+    X: csr_array,
+    Y: csr_array,
+    n_jobs: int | None,
+    label_keys: np.ndarray | None = None,
 ) -> Adjustment:
     """Choose α by nDCG@5, then slope and offset by the logistic loss.
 
@@ -87,9 +92,11 @@ def learn_adjustment(
         Held-out points and their labels, those of the networks.
     n_jobs : int, optional
         Threads.
+    label_keys : array, (n,), optional
+        As for :class:`longtail.models.decaf.trained.DecafScorer`.
     """
     n_labels, points = Y.shape[1], SparseRows.of(X)
-    scorer = DecafScorer(networks, np.arange(n_labels, dtype=np.int32), n_labels)
+    scorer = DecafScorer(networks, np.arange(n_labels, dtype=np.int32), n_labels, label_keys=label_keys)
     listed = scorer.shortlist(scorer.encode(points, n_jobs), min(SHORTLIST, n_labels), n_jobs)
     k = min(_LEARNT_FROM, n_labels)
     best: tuple[float, float, TopLabels] | None = None

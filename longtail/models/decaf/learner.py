@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -9,14 +10,17 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import rows as kernels
 from longtail.kernels.encode import SparseRows
+from longtail.labels.own_labels import are_never_correct, own_pairs, word_keys
 from longtail.models.decaf.network import TextNetwork
 from longtail.neural.batch import Candidates, points
-from longtail.neural.losses import bce
+from longtail.neural.losses import Loss, bce
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
+from longtail.sparse import entry_keys, select_entries
 
 _HELD_OUT_MEASURED = 500  # held-out points whose ranking is followed from epoch to epoch
 _NEVER = np.float32(-80.0)  # a score whose loss and gradient are nothing
+_OWN_AMONG_BEST = 3  # best labels of a held-out point that may be its own
 
 
 class ShortlistSampler:
@@ -94,6 +98,8 @@ class TextLearner(MeasuredLearner):
         How far negatives are weighted by the inverse of their probability of being a candidate.
     keep : float
         Probability of a feature of a point to stay in input dropout.
+    own : OwnTargets, optional
+        Targets that points are themselves: nothing is learnt from them, and they are left out when points are ranked.
 
     Attributes
     ----------
@@ -113,9 +119,11 @@ class TextLearner(MeasuredLearner):
         sampler: ShortlistSampler,
         correction: float = 0.0,
         keep: float = 1.0,
+        own: OwnTargets | None = None,
     ) -> None:
         super().__init__(X, rows, Y, held and (held[0][:_HELD_OUT_MEASURED], held[1][:_HELD_OUT_MEASURED]))
         self.network, self.sampler, self.correction, self.keep = network, sampler, correction, keep
+        self.own = own
         self.listed = False
         self._place = np.full(X.shape[1], -1, np.int32)
 
@@ -127,6 +135,8 @@ class TextLearner(MeasuredLearner):
         loss = partial(bce, correction=self.correction, n_jobs=self.network.settings.n_jobs)
         if self.listed:
             loss = partial(_listed, self._listed(rows, candidates))
+        if self.own is not None:
+            loss = partial(_without, self.own.places(self.rows[rows], candidates), loss)
         return self.network.step(docs, candidates, loss, rate, rng)
 
     def _listed(self, rows: np.ndarray, candidates: Candidates) -> np.ndarray:
@@ -149,7 +159,71 @@ class TextLearner(MeasuredLearner):
         """Return the best targets of points among all of them, and their scores, (N, k) each."""
         jobs = self.network.settings.n_jobs
         x = self.network.document_encoder()(SparseRows.of(X), jobs)[:, :-1]
-        return top_labels(x, self.network.classifiers(), self.network.tables["c"][:, 0], k, jobs)
+        vectors, bias = self.network.classifiers(), self.network.tables["c"][:, 0]
+        if self.own is None:
+            return top_labels(x, vectors, bias, k, jobs)
+        labels, scores = top_labels(x, vectors, bias, min(k + _OWN_AMONG_BEST, len(bias)), jobs)
+        is_own = self.own.keys[labels] == word_keys(SparseRows.of(X), jobs)[:, None]
+        order = np.argsort(is_own, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+@dataclass(frozen=True)
+class OwnTargets:
+    """Labels that points are themselves (:mod:`longtail.labels.own_labels`), but for those that are correct.
+
+    Attributes
+    ----------
+    pairs : csr_array, (M, L)
+        Own labels of the points of X.
+    keys : array, (L,)
+        Word keys of the labels.
+    """
+
+    pairs: csr_array
+    keys: np.ndarray
+
+    @classmethod
+    def found(cls, X: csr_array, rows: np.ndarray, Y: csr_array, text: csr_array, sure: bool) -> OwnTargets | None:
+        """Return the own labels of points, or None where points to train on show that these may be correct.
+
+        Parameters
+        ----------
+        X, Y : csr_array, (M, D) and (M, L)
+            Points and their labels.
+        rows : array
+            Those to train on.
+        text : csr_array, (L, D)
+            Label text.
+        sure : bool
+            Whether it is known that own labels are never correct.
+        """
+        pairs = own_pairs(X, text)
+        if not (sure or are_never_correct(pairs[rows], Y[rows])):
+            return None
+        wrong = ~np.isin(entry_keys(pairs), entry_keys(Y))
+        return cls(select_entries(pairs, wrong), word_keys(SparseRows.of(text)))
+
+    def places(self, rows: np.ndarray, candidates: Candidates) -> tuple[np.ndarray, np.ndarray]:
+        """Return the places in the batch of these points (B, C) of those that are candidates."""
+        own = self.pairs[rows]
+        point = np.repeat(np.arange(len(rows)), np.diff(own.indptr))
+        at = np.searchsorted(candidates.labels, own.indices).clip(max=len(candidates.labels) - 1)
+        met = candidates.labels[at] == own.indices
+        return point[met], at[met]
+
+
+def _without(
+    places: tuple[np.ndarray, np.ndarray],
+    loss: Loss,
+    scores: np.ndarray,
+    ptr: np.ndarray,
+    positives: np.ndarray,
+    rates: np.ndarray | None,
+) -> float:
+    """Return a loss from which some places of the scores are left out."""
+    scores[places] = _NEVER
+    return loss(scores, ptr, positives, rates)
 
 
 def _listed(

@@ -24,7 +24,7 @@ from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import balanced_clusters, members
 from longtail.models.decaf.adjusting import Adjustment, learn_adjustment, token_counts
-from longtail.models.decaf.learner import ShortlistSampler, TextLearner
+from longtail.models.decaf.learner import OwnTargets, ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
 from longtail.models.decaf.presets import paper_sizes
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
@@ -200,6 +200,8 @@ class Training:
         Token vectors to start from; random ones by default.
     adjustment : Adjustment, optional
         What held-out points have taught about the networks.
+    own : OwnTargets, optional
+        Labels that points are themselves, where these are never correct.
     """
 
     X: csr_array
@@ -213,6 +215,7 @@ class Training:
     identity: str = ""
     tokens: np.ndarray | None = None
     adjustment: Adjustment | None = None
+    own: OwnTargets | None = None
 
     def for_another_process(self) -> Training:
         """Return the same training without a checkpoint, whose folder another process may not see."""
@@ -264,7 +267,7 @@ class Training:
             both = csr_array(vstack([self.Y[known], Y]))
             sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
             joined_rows = np.concatenate([self.rows[known], rows])
-            return TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep)
+            return TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep, self.own)
 
         absorb(len(self.rows), len(rows), joined, plan.loop)
 
@@ -274,7 +277,8 @@ class Training:
             return
         if all(network.index is not None and network.clusters is None for network in networks):
             counts = token_counts(self.X, self.rows, self.text)
-            self.adjustment = learn_adjustment(networks, counts, *self.held, self.plan.network.n_jobs)
+            keys = None if self.own is None else self.own.keys
+            self.adjustment = learn_adjustment(networks, counts, *self.held, self.plan.network.n_jobs, keys)
 
     def trained(self, ranking: Ranking, exact: bool = False, rest: np.ndarray | None = None) -> TrainedNetwork:
         """Return what predicts.
@@ -392,7 +396,8 @@ class Training:
         listed = not plan.shared and cluster_of is None and stage.shortlist is not None
         n_drawn = 0 if listed else plan.n_candidates  # a point learns from no label outside its shortlist
         sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, stage.shortlist, plan.n_hard)
-        learner = TextLearner(network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep)
+        own = self.own if cluster_of is None else None
+        learner = TextLearner(network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep, own)
         learner.listed = listed
         folder = plan.loop.checkpoint
         loop = replace(

@@ -43,6 +43,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "schedule": "linear",
         "patience": 3,
         "adjust": True,
+        "own_labels": "auto",
     },
     "paper": {
         "dim": None,
@@ -73,6 +74,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "schedule": "halved",
         "patience": 3,
         "adjust": False,
+        "own_labels": "auto",
     },
 }
 ADVANCED: Mapping[str, Constraint] = {
@@ -94,6 +96,7 @@ ADVANCED: Mapping[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
     "patience": Integer(1),
     "adjust": Boolean(),
+    "own_labels": OneOf("auto", "keep", "drop"),
 }
 
 

@@ -12,6 +12,11 @@ their label's points, no ReLU follows the block of documents, and the tables are
 row: ``benchmarks/recipes`` has what each of these choices adds. Probabilities of three networks are averaged, as in
 the paper. Held-out points decide how far the vectors of rare tokens are trusted
 (:mod:`longtail.models.decaf.adjusting`); in the end they are learnt from too, in a few steps.
+
+Where points and labels are things of one kind, such as products, the label that a point is itself has the most similar
+text and is never correct. Published data sets come with a list of such pairs, and the paper's metrics leave them out.
+Both presets do so where training points show it (:mod:`longtail.labels.own_labels`): otherwise, on Debian packages,
+every tenth point has itself as its best label.
 """
 
 from __future__ import annotations
@@ -107,7 +112,9 @@ class DECAF(EpochRanker):
         label's points; 0 for the start that ``init`` names), ``block_rate`` (learning rate of the blocks relative to
         the tables), ``optimizer`` ("adam", "row_adagrad": of all tables but the blocks), ``relu`` (after the block of
         documents), ``surrogate_epochs`` (of Module I; 0 leaves it out), ``adjust`` (learn from held-out points how far
-        vectors of rare tokens are trusted, and how sure scores are), ``schedule``, ``patience``.
+        vectors of rare tokens are trusted, and how sure scores are), ``own_labels`` ("keep"; "drop": never suggest, nor
+        learn from, a label whose text has exactly the words of the point; "auto": drop if the training points show that
+        such labels are never correct), ``schedule``, ``patience``.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -243,6 +250,7 @@ class DECAF(EpochRanker):
     def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
         """Collect what the modules train on."""
         from longtail.linear.tree import mean_label_vectors
+        from longtail.models.decaf.learner import OwnTargets
         from longtail.models.decaf.modules import Training
 
         X, Y = part.X[part.rows], take_labels(part.Y, labels)
@@ -258,6 +266,9 @@ class DECAF(EpochRanker):
         if negatives is not None and (settings.n_hard != 0 or self.tree_ is not None):
             listed = _padded(negatives, labels)
         clustered = settings.surrogate_epochs or settings.shortlist == "clusters"
+        own = None
+        if text is not None and settings.own_labels != "keep":
+            own = OwnTargets.found(part.X, part.rows, Y, text[labels], settings.own_labels == "drop")
         return Training(
             part.X,
             part.rows,
@@ -268,13 +279,16 @@ class DECAF(EpochRanker):
             listed,
             plan,
             self._identity(part.X, part.Y, part.Z, *(part.held or ())),
+            own=own,
         )
 
     def _make_scorer(self, labels: np.ndarray, exact: bool, rest: np.ndarray | None = None) -> DecafScorer:
         networks = [self._training.trained(ranking, exact, rest) for ranking in self._rankings]
         if not exact:
             networks = [network.rounded(self.dtype) for network in networks]
-        return DecafScorer(networks, labels, self.n_labels_, self._training.text)
+        own = self._training.own
+        keys = None if own is None else own.keys
+        return DecafScorer(networks, labels, self.n_labels_, self._training.text, keys)
 
     def _fit_rest(self, part: TrainingPart) -> None:
         """Learn from the held-out points in a few steps, build the index, and add labels that have text only."""

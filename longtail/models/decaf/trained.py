@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -13,10 +13,12 @@ from longtail import index as search
 from longtail.errors import ModelError
 from longtail.index import Index
 from longtail.kernels import decaf as kernels
+from longtail.kernels.combine import FLOOR
 from longtail.kernels.decaf import DocumentBlock
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import members
+from longtail.labels.own_labels import without_own, word_keys
 from longtail.neural.encoding import sum_tokens
 from longtail.neural.search import KnownLabels, score_listed, search_labels
 from longtail.params import Integer, optional
@@ -219,6 +221,13 @@ class TrainedNetwork:
         return cls(encoder, text, labels, index, guide, clusters, arrays.get("cluster_of"), facts["beam"])
 
 
+class EncodedPoints(NamedTuple):
+    """Points as the networks see them."""
+
+    vectors: list[Encoded]  # of each network
+    keys: np.ndarray | None  # (N,) word keys, where own labels are left out
+
+
 class DecafScorer:
     """Trained networks as one scorer of pairs: shortlists united, probabilities averaged.
 
@@ -231,28 +240,44 @@ class DecafScorer:
         Number of all labels.
     text : csr_array, (n, D), optional
         Text of the labels, needed only while a combiner is trained.
+    label_keys : array, (n,), optional
+        Word keys of the labels' texts, where own labels are never correct (:mod:`longtail.labels.own_labels`).
     """
 
     def __init__(
-        self, networks: list[TrainedNetwork], label_ids: np.ndarray, n_labels: int, text: csr_array | None = None
+        self,
+        networks: list[TrainedNetwork],
+        label_ids: np.ndarray,
+        n_labels: int,
+        text: csr_array | None = None,
+        label_keys: np.ndarray | None = None,
     ) -> None:
         self.networks, self.n_labels, self.text = networks, n_labels, text
         self.labels = KnownLabels(label_ids, n_labels)
+        self.label_keys = None if label_keys is None else frozen(label_keys)
 
-    def encode(self, points: SparseRows, n_jobs: int | None) -> list[Encoded]:
+    def encode(self, points: SparseRows, n_jobs: int | None) -> EncodedPoints:
         """Return points as each network sees them."""
-        return [network.encode(points, n_jobs) for network in self.networks]
+        keys = None if self.label_keys is None else word_keys(points, n_jobs)
+        return EncodedPoints([network.encode(points, n_jobs) for network in self.networks], keys)
 
-    def shortlist(self, encoded: list[Encoded], width: int, n_jobs: int | None) -> np.ndarray:
+    def shortlist(self, encoded: EncodedPoints, width: int, n_jobs: int | None) -> np.ndarray:
         """Return candidate labels, (N, S), -1 for none."""
-        lists = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
+        lists = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded.vectors, strict=True)]
         positions = lists[0] if len(lists) == 1 else _mark_repeats(np.concatenate(lists, axis=1))
+        self._leave_out_own(encoded, positions, n_jobs)
         return self.labels.numbers(positions, n_jobs)
 
-    def log_odds(self, encoded: list[Encoded], labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
+    def _leave_out_own(self, encoded: EncodedPoints, positions: np.ndarray, n_jobs: int | None) -> None:
+        """Replace own labels in lists of positions by -1, where they are never correct."""
+        if encoded.keys is not None and self.label_keys is not None:
+            without_own(encoded.keys, self.label_keys, positions, n_jobs)
+
+    def log_odds(self, encoded: EncodedPoints, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return log odds of listed labels, (N, S); of several networks, those of the mean of their probabilities."""
         positions = self.labels.positions(labels, n_jobs)
-        odds = [n.log_odds(e, positions, n_jobs) for n, e in zip(self.networks, encoded, strict=True)]
+        self._leave_out_own(encoded, positions, n_jobs)
+        odds = [n.log_odds(e, positions, n_jobs) for n, e in zip(self.networks, encoded.vectors, strict=True)]
         if len(odds) > 1:
             total = np.zeros(labels.shape, np.float64)
             for each in odds:
@@ -261,22 +286,28 @@ class DecafScorer:
         return odds[0]
 
     def text_log_odds(
-        self, encoded: list[Encoded], rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
+        self, encoded: EncodedPoints, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
         """Return log odds of pairs by the label's text alone, or by the whole classifier where there is no text."""
-        network = self.networks[0]
-        distinct, at = np.unique(self.labels.position[labels], return_inverse=True)
+        network, positions = self.networks[0], self.labels.position[labels]
+        distinct, at = np.unique(positions, return_inverse=True)
         vectors = network.labels[distinct]
         if self.text is not None and network.text is not None:
             trained = np.flatnonzero(distinct < self.text.shape[0])  # the others are known by their text alone
             vectors[trained] = network.text(network.encoder.tokens, self.text[distinct[trained]], n_jobs)
-        return np.einsum("ij,ij->i", encoded[0][0][rows], vectors[at])
+        odds = np.einsum("ij,ij->i", encoded.vectors[0][0][rows], vectors[at])
+        if encoded.keys is not None and self.label_keys is not None:
+            odds[encoded.keys[rows] == self.label_keys[positions]] = FLOOR
+        return odds
 
     def extended(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> DecafScorer:
         """Return a scorer that knows further labels by their text; this one stays as it is."""
         networks = [network.extended(Z, n_jobs) for network in self.networks] if len(label_ids) else self.networks
         ids = np.concatenate([self.labels.ids, label_ids]).astype(np.int32)
-        return DecafScorer(networks, ids, n_labels, self.text)
+        keys = self.label_keys
+        if keys is not None:
+            keys = np.concatenate([keys, word_keys(SparseRows.of(Z), n_jobs)])
+        return DecafScorer(networks, ids, n_labels, self.text, keys)
 
     @property
     def knows_text(self) -> bool:
@@ -293,12 +324,14 @@ class DecafScorer:
             own, held = network.state(dtype)
             facts["networks"].append(own)
             arrays |= with_prefix(f"{number}.", held)
-        return facts, arrays
+        return facts, arrays if self.label_keys is None else arrays | {"label_keys": self.label_keys}
 
     @staticmethod
     def array_rules(facts: dict[str, Any], names: Container[str]) -> Rules:
         """Declare what the arrays of :meth:`state` must be."""
         rules = Rules({"label_ids": indices("n", below="L", distinct=True, dtypes="i4 i8")})
+        if "label_keys" in names:
+            rules |= Rules({"label_keys": codes("n", "u8")})
         for number, own in enumerate(facts["networks"]):
             rules |= TrainedNetwork.array_rules(own, names, f"{number}.")
         return rules
@@ -310,7 +343,7 @@ class DecafScorer:
             TrainedNetwork.restored(own, without_prefix(f"{number}.", arrays))
             for number, own in enumerate(facts["networks"])
         ]
-        return cls(networks, np.array(arrays["label_ids"]), n_labels)
+        return cls(networks, np.array(arrays["label_ids"]), n_labels, label_keys=arrays.get("label_keys"))
 
 
 def _mark_repeats(lists: np.ndarray) -> np.ndarray:

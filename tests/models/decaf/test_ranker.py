@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 import longtail
 from longtail import progress
 from longtail.errors import DataError, ModelError, SettingsError
+from longtail.kernels.encode import SparseRows
 from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.decaf import DECAF
@@ -314,3 +315,75 @@ def test_the_history_follows_each_epoch() -> None:
     history = decaf().fit(X, Y, label_features=Z).history_
     assert history[-1]["loss"] < history[0]["loss"]
     assert {"validation_P@1", "validation_PSP@5"} <= history[0].keys()
+
+
+def items(n: int = 240, own_is_correct: bool = False) -> tuple[csr_array, csr_array]:
+    """Things of 12 kinds, each with a word of its kind and two of its own, and those that each is bought with."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(n) % 12
+    X = np.zeros((n, 12 + 60), np.float32)
+    X[np.arange(n), kind] = 1
+    for row in X:
+        row[12 + rng.permutation(60)[:2]] = 1
+    Y = np.zeros((n, n), np.float32)
+    for step in (12, 24):
+        Y[np.arange(n), (np.arange(n) + step) % n] = 1
+    if own_is_correct:
+        Y += np.eye(n, dtype=np.float32)
+    return csr_array(X), csr_array(Y)
+
+
+@pytest.mark.parametrize("preset", ["fast", "paper"])
+def test_a_thing_is_not_suggested_for_itself(preset: str, tmp_path: Path) -> None:
+    X, Y = items()
+    settings = SMALL if preset == "fast" else PAPER
+    model = decaf(**{**settings, "n_networks": 2}).fit(X, Y, label_features=X)
+    own = model.predict(X, 20).diagonal()
+    assert not own.any()
+    assert evaluate(Y, model.predict(X, 2), ks=(1,))["P@1"] > 15  # by chance 10
+    model.save(tmp_path / "m")
+    loaded = longtail.load(tmp_path / "m")
+    assert (loaded.predict(X, 20) != model.predict(X, 20)).nnz == 0
+    for i in range(0, 240, 24):
+        labels, scores = loaded.rank(*_row(X, i), 20)
+        batch = loaded.predict(X[[i]], 20)
+        np.testing.assert_array_equal(labels, batch.indices)
+        np.testing.assert_allclose(scores, batch.data, rtol=1e-5)
+
+
+def _row(X: csr_array, i: int) -> tuple[np.ndarray, np.ndarray]:
+    span = slice(X.indptr[i], X.indptr[i + 1])
+    return X.indices[span], X.data[span]
+
+
+def test_a_thing_is_suggested_for_itself_where_that_is_correct_or_wanted() -> None:
+    X, Y = items(own_is_correct=True)
+    model = decaf().fit(X, Y, label_features=X)
+    assert np.mean(model.predict(X, 20).diagonal() > 0) > 0.5
+    X, Y = items()
+    model = decaf(own_labels="keep", epochs=2).fit(X, Y, label_features=X)
+    assert model.predict(X, 20).diagonal().any()
+
+
+def test_a_label_added_by_text_is_not_suggested_for_itself() -> None:
+    X, Y = items()
+    model = decaf().fit(X, Y, label_features=X)
+    fresh = csr_array((np.ones(3, np.float32), [0, 20, 30], [0, 3]), shape=(1, X.shape[1]))
+    model.add_labels(fresh)
+    assert 240 not in model.predict(fresh, 241).indices
+    similar = csr_array((np.ones(3, np.float32), [0, 20, 31], [0, 3]), shape=(1, X.shape[1]))
+    assert 240 in model.predict(similar, 241).indices
+
+
+def test_in_the_pairs_of_a_blend_a_thing_itself_has_the_lowest_score() -> None:
+    X, Y = items()
+    model = decaf().fit(X, Y, label_features=X)
+    scorer = model._pair_scorer()
+    points = SparseRows.of(X)
+    encoded = scorer.encode(points, 1)
+    odds = scorer.log_odds(encoded, np.tile(np.arange(240, dtype=np.int32), (240, 1)), 1)
+    others = odds[~np.eye(240, dtype=bool)].reshape(240, 239)
+    assert (np.diag(odds) <= others.min(axis=1)).all()
+    rows = np.arange(240)
+    text_odds = scorer.text_log_odds(encoded, rows, rows, 1)
+    assert (text_odds <= -12).all()
