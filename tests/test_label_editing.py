@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -289,3 +290,16 @@ def test_former_names_of_labels_that_are_not_there_are_refused(tmp_path: Path) -
         path.write_text(json.dumps(stored))
         with pytest.raises(ModelError, match="former_names"):
             longtail.load(tmp_path / "m")
+
+
+def test_changes_of_a_copy_leave_the_tagger_as_it_was(tagger: Tagger, tmp_path: Path) -> None:
+    names, moved = list(tagger.label_names_), tagger.moved_labels()
+    text = "plum and cherry"
+    before = _names(tagger, text)
+    changed = copy.copy(tagger).add_labels(["plum cherry"]).retire_labels([names[0]]).merge_labels([names[1]], names[2])
+    assert "plum cherry" in changed.label_names_
+    assert list(tagger.label_names_) == names
+    assert tagger.moved_labels() == moved
+    assert _names(tagger, text) == before
+    tagger.save(tmp_path / "m")
+    assert _names(Tagger.load(tmp_path / "m"), text) == before

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from longtail.errors import DataError, ModelError
 from longtail.models.label_map import RETIRED, LabelMap
+from longtail.models.learning_copy import learns_on_a_copy
 from longtail.names import Names, find_label
 from longtail.params import value_shown
 from longtail.sparse import canonical
@@ -32,6 +34,7 @@ class EditableTagger(StoredTagger):
         def features(self, texts: Any) -> csr_array:
             """Return the features of texts."""
 
+    @learns_on_a_copy
     def add_labels(
         self, names: Sequence[str], texts: Sequence[str] | None = None, ids: Sequence[str] | None = None
     ) -> Self:
@@ -65,13 +68,13 @@ class EditableTagger(StoredTagger):
         return self
 
     def _append(self, names: list[str], texts: list[str], ids: list[str] | None) -> None:
-        ranker: Any = self.ranker_
+        ranker: Any = copy(self.ranker_)  # a copy of the tagger may hold the same one
         if not hasattr(ranker, "add_labels"):
             raise ModelError(
                 f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as blend."
             )
         Z = self.features(texts)
-        ranker.add_labels(Z)
+        self.ranker_ = ranker.add_labels(Z)
         silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
         if silent:
             several = f"{len(silent):,} of {len(names):,} new labels have"
@@ -86,6 +89,7 @@ class EditableTagger(StoredTagger):
         self.label_names_ = Names.of([*self.label_names_, *names])
         self.label_counts_ = np.concatenate([self.label_counts_, np.zeros(len(names), np.int32)])
 
+    @learns_on_a_copy
     def rename_labels(self, names: Mapping[str, str]) -> Self:
         """Give labels other names. Their identifiers stay, and so does the text that the model compares points with.
 
@@ -106,6 +110,7 @@ class EditableTagger(StoredTagger):
         self.notes_ = self.notes_ | {_FORMER: former}
         return self
 
+    @learns_on_a_copy
     def merge_labels(self, labels: Sequence[str], into: str) -> Self:
         """Suggest one label wherever one of several would be suggested; its score is the highest of theirs.
 
@@ -131,6 +136,7 @@ class EditableTagger(StoredTagger):
         self._move(moved | dict.fromkeys(merged, target))
         return self
 
+    @learns_on_a_copy
     def retire_labels(self, labels: Sequence[str]) -> Self:
         """Suggest some labels no more. :meth:`add_labels` brings them back.
 
@@ -187,6 +193,7 @@ class EditableTagger(StoredTagger):
         return {} if self.ranker_.label_map_ is None else self.ranker_.label_map_.as_dict()
 
     def _move(self, moved: dict[int, int]) -> None:
+        self.ranker_ = copy(self.ranker_)
         self.ranker_.label_map_ = LabelMap.of(moved)
 
     def _names(self) -> Names:
