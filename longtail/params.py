@@ -31,6 +31,8 @@ from longtail.errors import SettingsError
 
 LARGEST = 2**31 - 1  # counts are kept in 32 bits
 LARGEST_SEED = 2**63 - 1
+MOST_NESTED = 20  # models inside models; nothing useful comes near it
+DEEPEST_FOLDER = MOST_NESTED + 4  # parts inside parts of a model folder: also a tagger, and models that others make
 
 
 class Constraint(Protocol):
@@ -271,6 +273,7 @@ class Params:
 
     def check_params(self) -> None:
         """Compare every parameter, those of nested rankers too, with its constraint; the first misfit is an error."""
+        self._check_nesting()
         constraints = self._all_constraints()
         for name in self._defaults():
             value, constraint = getattr(self, name), constraints.get(name)
@@ -281,6 +284,19 @@ class Params:
             for part in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(part, Params):
                     part.check_params()
+
+    def _check_nesting(self) -> None:
+        """Refuse more rankers inside each other than a folder may hold, counted without recursion."""
+        level: dict[int, Params] = {id(self): self}
+        for _ in range(MOST_NESTED):
+            values = [value for one in level.values() for value in one.get_params(deep=False).values()]
+            parts = [part for value in values for part in (value if isinstance(value, list | tuple) else (value,))]
+            level = {id(part): part for part in parts if isinstance(part, Params)}
+            if not level:
+                return
+        raise SettingsError(
+            f"{type(self).__name__} holds models nested more than {MOST_NESTED} deep. Nest fewer models."
+        )
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:

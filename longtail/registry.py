@@ -29,7 +29,6 @@ TAGGER = "longtail.tagger:Tagger"
 DEFAULT_MODEL = "blend"
 """The model of ``longtail train``, of the demo and of ``Tagger()``."""
 _LITERALS = {"true": True, "false": False, "null": None, "none": None}  # in addition to Python's True, False, None
-_MOST_NESTED = 20  # models inside models, in a composition or a folder; nothing useful comes near it
 _LONGEST = 10_000  # characters of a composition
 _LONGEST_PART_NAME = 100  # characters of the name of a part
 
@@ -110,6 +109,8 @@ def parse_value(text: str) -> Any:
 
 
 def _syntax_tree(expression: str) -> ast.expr:
+    from longtail.params import MOST_NESTED  # here and not above: the names alone need no arrays
+
     if not isinstance(expression, str):
         raise SettingsError(f"The model is {type(expression).__name__}, not text. Give a name, such as 'bonsai'.")
     if len(expression) > _LONGEST:
@@ -118,9 +119,9 @@ def _syntax_tree(expression: str) -> ast.expr:
         tree = ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: nested thousands deep
         raise _not_understood(expression) from None
-    if _depth(tree) > _MOST_NESTED:
+    if _depth(tree) > MOST_NESTED:
         raise SettingsError(
-            f"The model {_short(expression)} is nested more than {_MOST_NESTED} deep. Nest fewer models."
+            f"The model {_short(expression)} is nested more than {MOST_NESTED} deep. Nest fewer models."
         )
     return tree
 
@@ -274,10 +275,11 @@ def load(
 
 
 def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker | Tagger:
-    from longtail import store  # here and not above: the names alone need no arrays
+    from longtail import store  # here and not above, like the constants
+    from longtail.params import DEEPEST_FOLDER
 
-    if depth > _MOST_NESTED:
-        raise ModelError(f"{folder}: nested more than {_MOST_NESTED} deep. Train or copy the model again.")
+    if depth > DEEPEST_FOLDER:
+        raise ModelError(f"{folder}: nested more than {DEEPEST_FOLDER} deep. Train or copy the model again.")
     try:
         stored = store.read(folder, mmap=mmap, verify=verify, defer=True)
         cls: Any = _imported(TAGGER) if stored.kind == "tagger" else _stored_class(stored)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import longtail
 from longtail import Tagger, registry
@@ -300,3 +303,40 @@ def test_every_parameter_has_a_constraint() -> None:
     for name in MODELS:
         cls: type[Params] = registry.model_class(name)
         assert set(cls._defaults()) - own_check <= set(cls._all_constraints()), name
+
+
+@pytest.mark.parametrize("model", [name for name in MODELS if hasattr(registry.model_class(name), "_advanced")])
+def test_advanced_settings_changed_in_place_after_fit_are_refused(model: str) -> None:
+    cls: Any = registry.model_class(model)
+    name = next(iter(cls._advanced))
+    fitted = made(cls, advanced={})
+    fitted.n_features_in_, fitted.n_labels_ = 3, 3  # no training is needed: settings are compared first
+    fitted._checked, fitted._advanced_checked = True, ()
+    fitted.advanced[name] = [1, 2]
+    expect_refusal(lambda: fitted.predict(None), name, model)
+    expect_refusal(lambda: fitted.rank(None, None), name, model)
+
+
+def test_models_nested_too_deep_are_refused_before_any_work() -> None:
+    for depth, kind in ((20, longtail.RankNet), (700, longtail.RankNet), (700, lambda base: longtail.Blend([base]))):
+        model: Any = longtail.Popular()
+        for _ in range(depth):
+            model = kind(model)
+        expect_refusal(lambda model=model: model.fit(None, None), "nested", f"{depth} models")
+    shared: Any = longtail.Popular()
+    for _ in range(19):
+        shared = longtail.Blend([shared, shared])  # two to the power of 19 ways from the outermost to the innermost
+    begin = time.perf_counter()
+    shared._check_nesting()
+    assert time.perf_counter() - begin < 1
+
+
+def test_models_nested_as_deep_as_may_be_are_saved_replaced_and_loaded(tmp_path: Path) -> None:
+    X, Y = csr_array(np.eye(4, dtype=np.float32)), csr_array(np.eye(4, dtype=np.float32))
+    model: Any = longtail.Popular()
+    for _ in range(19):
+        model = longtail.RankNet(model, method="inverse_propensity")
+    model.fit(X, Y)
+    for _ in range(2):
+        model.save(tmp_path / "m")
+    assert (longtail.load(tmp_path / "m").predict(X) != model.predict(X)).nnz == 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from operator import is_
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -56,6 +57,15 @@ class PresetRanker(Ranker):
             return self.advanced[name]
         value = getattr(self, name, None)
         return self._presets[self.preset][name] if value is None else value
+
+    def _check_params_if_changed(self, always: bool = False) -> None:
+        """Compare parameters with their constraints, unless none was set since, in `advanced` neither."""
+        advanced = self.advanced
+        given = (*advanced, *advanced.values()) if isinstance(advanced, Mapping) else (advanced,)
+        before = self.__dict__.get("_advanced_checked", ())
+        changed = len(given) != len(before) or not all(map(is_, given, before))
+        super()._check_params_if_changed(always or changed)
+        self._advanced_checked = given
 
     def check_params(self) -> None:
         """Compare every parameter, those in `advanced` too, with its constraint."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from longtail.errors import DataError, SettingsError
-from longtail.params import value_shown
+from longtail.params import DEEPEST_FOLDER, value_shown
 from longtail.store.card import CARD
 from longtail.store.owner import is_unfinished
 
@@ -24,7 +24,6 @@ CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
 _LONGEST_NAME = 200  # bytes; locks and folders being written have longer names, and file systems allow 255
 Foreign = Callable[[Path], str | None]
-_MAX_NESTING = 16  # folders inside folders; no model nests deeper
 
 
 def foreign_to_model(folder: Path) -> str | None:
@@ -123,7 +122,7 @@ def _foreign(folder: Path, kind: str | None = None, depth: int = 0) -> str | Non
         parts = set(document["meta"].get("parts", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         own = False
-    if not own or depth > _MAX_NESTING or (kind is not None and document["kind"] != kind):
+    if not own or depth > DEEPEST_FOLDER or (kind is not None and document["kind"] != kind):
         return "exists and is not a model folder"
     for entry in folder.iterdir():
         if entry.name in parts:
