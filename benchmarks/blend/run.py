@@ -33,7 +33,7 @@ WITH_VECTORS, WITHOUT_VECTORS = "with sentence vectors", "the same run without t
 _TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 _SOME_POINTS, _FEW_FEATURES = range(1_000, 20_000), 5_000  # with which Blend chooses these too, without label text
-_DECAF = "n_networks=1, n_candidates=1024, advanced={'own_labels': 'keep'}"
+_DECAF = "n_networks=1, n_candidates=1024"
 _FURTHER = {"fastxml": "fastxml(n_trees=50, cost=4.0)", "mnn": "mnn"}
 
 

@@ -28,7 +28,7 @@ def write_word_keys(ptr, idx, val, first, last, out):
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def unlist_own(point_keys, label_keys, first, last, positions):
+def mask_own(point_keys, label_keys, first, last, positions):
     """Replace listed labels (N, S) whose key is that of the point by -1."""
     for i in range(first, last):
         key = point_keys[i]

@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
-from longtail.kernels.word_keys import unlist_own, write_word_keys
+from longtail.kernels.word_keys import mask_own, write_word_keys
 from longtail.sparse import entry_keys
 
 _LEAST_PAIRS = 50  # of training points and their own labels, that are evidence enough
@@ -27,6 +27,11 @@ def word_keys(points: SparseRows, n_jobs: int | None = 1) -> np.ndarray:
     return out
 
 
+def is_own(point_keys: np.ndarray, label_keys: np.ndarray) -> np.ndarray:
+    """Return which labels are own labels, from keys of points and of labels; without words nothing is its own label."""
+    return (point_keys == label_keys) & (point_keys != 0)
+
+
 def own_pairs(X: csr_array, Z: csr_array) -> csr_array:
     """Return which labels are each point's own, (N, L), from features of points (N, D) and of label text (L, D)."""
     keys, label_keys = word_keys(SparseRows.of(X)), word_keys(SparseRows.of(Z))
@@ -38,14 +43,14 @@ def own_pairs(X: csr_array, Z: csr_array) -> csr_array:
     return csr_array((np.ones(len(labels), np.float32), labels, ptr.astype(np.int32)), (X.shape[0], Z.shape[0]))
 
 
-def are_never_correct(own: csr_array, Y: csr_array) -> bool:
-    """Return whether training points show that own labels are not correct; `own` as from :func:`own_pairs`."""
+def are_rarely_correct(own: csr_array, Y: csr_array) -> bool:
+    """Return whether enough training points show that own labels are not correct; `own` as from :func:`own_pairs`."""
     if own.nnz < _LEAST_PAIRS:
         return False
     return bool(np.count_nonzero(np.isin(entry_keys(own), entry_keys(Y))) <= _RARELY * own.nnz)
 
 
-def without_own(point_keys: np.ndarray, label_keys: np.ndarray, positions: np.ndarray, n_jobs: int | None) -> None:
+def mask_own_labels(point_keys: np.ndarray, label_keys: np.ndarray, positions: np.ndarray, n_jobs: int | None) -> None:
     """Replace the own labels of points in lists of positions (N, S) by -1, in place.
 
     Parameters
@@ -55,4 +60,4 @@ def without_own(point_keys: np.ndarray, label_keys: np.ndarray, positions: np.nd
     label_keys : array, (n,)
         Likewise, of the texts of the labels that the positions mean.
     """
-    spread(lambda block: unlist_own(point_keys, label_keys, *block, positions), len(positions), n_jobs)
+    spread(lambda block: mask_own(point_keys, label_keys, *block, positions), len(positions), n_jobs)

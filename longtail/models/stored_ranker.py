@@ -95,7 +95,7 @@ class StoredRanker(Params):
         for name, part in parts.items():
             if not isinstance(part, StoredRanker):
                 raise ModelError(f"{stored.folder}: the part {name} is not a ranker. {REMEDY}")
-            expected = cls._features_of_part(part, stored), cls._labels_of_part(name, stored)
+            expected = cls._features_of_part(part, stored), cls._labels_of_part(name, part, stored)
             if (part.n_features_in_, part.n_labels_) != expected:
                 raise ModelError(
                     f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
@@ -111,7 +111,7 @@ class StoredRanker(Params):
         return stored.meta["n_features"]
 
     @classmethod
-    def _labels_of_part(cls, name: str, stored: store.Stored) -> int:
+    def _labels_of_part(cls, name: str, part: StoredRanker, stored: store.Stored) -> int:
         """Return the number of labels that a part must have."""
         return stored.meta["n_labels"]
 

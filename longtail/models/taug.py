@@ -368,7 +368,7 @@ class TAug(Wrapper, PresetRanker):
     _facts: ClassVar = {"tilt_chosen": Number(), "report": ROWS, "why": Text()}
 
     @classmethod
-    def _labels_of_part(cls, name: str, stored: Stored) -> int:
+    def _labels_of_part(cls, name: str, part: Any, stored: Stored) -> int:
         """Return the number of labels of a copy; those of head and tail have one more, for all other points."""
         split = "tail" in stored.meta["parts"] and name != "all"
         return stored.meta["n_labels"] + (split and cls._stored_settings(stored).rest)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
 
-from longtail.kernels.word_keys import unlist_own, write_word_keys
+from longtail.kernels.word_keys import mask_own, write_word_keys
 
 
 def keys_of(X: csr_array) -> np.ndarray:
@@ -36,5 +36,5 @@ def test_the_order_of_features_and_their_values_do_not_matter() -> None:
 
 def test_own_labels_are_taken_out_of_the_lists_of_their_points_alone() -> None:
     lists = np.int32([[0, 1, -1], [1, 2, 0], [2, 2, -1]])
-    unlist_own(np.uint64([7, 8, 0]), np.uint64([7, 9, 0]), 0, 3, lists)
+    mask_own(np.uint64([7, 8, 0]), np.uint64([7, 9, 0]), 0, 3, lists)
     assert lists.tolist() == [[-1, 1, -1], [1, 2, 0], [2, 2, -1]]  # a key of 0 stands for no words, and is nobody's

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, eye_array, random_array
 
-from longtail.labels.own_labels import are_never_correct, own_pairs
+from longtail.labels.own_labels import are_rarely_correct, own_pairs
 
 
 def test_own_pairs_are_those_with_the_same_words() -> None:
@@ -29,4 +29,4 @@ def test_training_points_show_whether_own_labels_are_correct(n_pairs: int, n_cor
     Y = own.copy()
     Y.data[n_correct:] = 0
     Y.eliminate_zeros()
-    assert are_never_correct(own, Y) is expected
+    assert are_rarely_correct(own, Y) is expected

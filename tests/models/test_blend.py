@@ -28,7 +28,9 @@ from longtail.models.popular import Popular
 from longtail.models.textmatch import TextMatch
 from longtail.models.training_part import TrainingPart
 from longtail.neural import loop
+from longtail.sparse import resized
 from tests.contract import D, L, RankerContract, toy
+from tests.fuzz.models import KINDS
 
 
 def small_decaf() -> DECAF:
@@ -347,3 +349,23 @@ def test_a_blend_without_time_for_the_rest_keeps_labels_of_held_out_points(
     model.save(tmp_path / "model")
     loaded = longtail.load(tmp_path / "model")
     assert (loaded.predict(X, 3) != model.predict(X, 3)).nnz == 0
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if "vector" not in kind])
+@pytest.mark.parametrize("how", ["add_labels", "partial_fit"])
+def test_a_blend_with_appended_labels_predicts_and_loads(kind: str, how: str, tmp_path: Path) -> None:
+    """Members that do not learn labels by their text know fewer of them than the blend from then on."""
+    X, Y, Z = toy()
+    member = longtail.make(*KINDS[kind])
+    model: Any = Blend([member, TextMatch(), KNN()]).fit(X, Y, label_features=Z)
+    fresh = csr_array(np.eye(5, D, k=30, dtype=np.float32))
+    if how == "add_labels":
+        model.add_labels(fresh)
+    else:
+        model.partial_fit(X[:40], resized(Y[:40], n_columns=29))
+    assert model.n_labels_ == 29
+    model.save(tmp_path / "m")
+    loaded: Any = longtail.load(tmp_path / "m")
+    assert (loaded.predict(X, 8) != model.predict(X, 8)).nnz == 0
+    loaded.add_labels(fresh).save(tmp_path / "m")
+    assert longtail.load(tmp_path / "m").predict(X, 8).shape[1] == 34

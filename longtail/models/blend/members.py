@@ -50,9 +50,7 @@ class MemberChoice:
         # Half of DECAF's usual candidates: in a blend trained on 20,000 points, P@k and B@k of held-out points changed
         # by at most 0.2 on Debian packages and Tate, one way or the other, for a fifth less time. Fewer epochs or
         # shorter vectors beside that lowered P@1 by 0.2 to 0.6 on Debian packages.
-        # Own labels stay, because the combiner learns by itself that they are wrong. With a network that leaves
-        # them out, P@1 of 12,000 packages was 0.3 lower and B@1 0.6 (three seeds), PSP@5 0.3 higher.
-        network = DECAF(n_networks=1, n_candidates=_CANDIDATES, advanced={"own_labels": "keep"}, **self._shared())
+        network = DECAF(n_networks=1, n_candidates=_CANDIDATES, **self._shared())
         return [*first, TextMatch(n_jobs=self.n_jobs), network]
 
     def instead_of(self, member: Ranker) -> Ranker | None:

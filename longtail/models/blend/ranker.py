@@ -460,7 +460,7 @@ class Blend(Ranker):
                 member.add_labels(vectors if member.takes_vectors else Z)  # type: ignore[attr-defined]
             elif _is_network(member):
                 _widen(member, n_labels)
-            member.n_labels_ = n_labels
+                member.n_labels_ = n_labels
         profile = copy(predictor.profile)
         profile.append(Z)
         self.predictor_ = replace(
@@ -619,6 +619,12 @@ class Blend(Ranker):
         scorers = sum(map(_is_network, parts.values()))
         n_words = str(stored.meta["n_features"] - _stored_vector_size(stored))
         return CandidatePredictor.array_rules(stored.meta, stored.arrays, scorers, len(parts) - scorers, n_words)
+
+    @classmethod
+    def _labels_of_part(cls, name: str, part: Any, stored: store.Stored) -> int:
+        """Return the number of labels of a member; listers do not know labels that were appended after the fit."""
+        n_labels = stored.meta["n_labels"]
+        return n_labels if _is_network(part) else min(part.n_labels_, n_labels)
 
     @classmethod
     def _features_of_part(cls, part: Any, stored: store.Stored) -> int:

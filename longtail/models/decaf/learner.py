@@ -10,7 +10,7 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import rows as kernels
 from longtail.kernels.encode import SparseRows
-from longtail.labels.own_labels import are_never_correct, own_pairs, word_keys
+from longtail.labels.own_labels import are_rarely_correct, is_own, own_pairs, word_keys
 from longtail.models.decaf.network import TextNetwork
 from longtail.neural.batch import Candidates, points
 from longtail.neural.losses import Loss, bce
@@ -20,7 +20,7 @@ from longtail.sparse import entry_keys, select_entries
 
 _HELD_OUT_MEASURED = 500  # held-out points whose ranking is followed from epoch to epoch
 _NEVER = np.float32(-80.0)  # a score whose loss and gradient are nothing
-_OWN_AMONG_BEST = 3  # best labels of a held-out point that may be its own
+_OWN_AMONG_BEST = 3  # labels retrieved beyond k, because up to three may be own labels
 
 
 class ShortlistSampler:
@@ -99,7 +99,7 @@ class TextLearner(MeasuredLearner):
     keep : float
         Probability of a feature of a point to stay in input dropout.
     own : OwnTargets, optional
-        Targets that points are themselves: nothing is learnt from them, and they are left out when points are ranked.
+        Own labels of the points: nothing is learnt from them, and they are left out when points are ranked.
 
     Attributes
     ----------
@@ -163,14 +163,14 @@ class TextLearner(MeasuredLearner):
         if self.own is None:
             return top_labels(x, vectors, bias, k, jobs)
         labels, scores = top_labels(x, vectors, bias, min(k + _OWN_AMONG_BEST, len(bias)), jobs)
-        is_own = self.own.keys[labels] == word_keys(SparseRows.of(X), jobs)[:, None]
-        order = np.argsort(is_own, axis=1, kind="stable")[:, :k]
+        masked = is_own(word_keys(SparseRows.of(X), jobs)[:, None], self.own.keys[labels])
+        order = np.argsort(masked, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(labels, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
 @dataclass(frozen=True)
 class OwnTargets:
-    """Labels that points are themselves (:mod:`longtail.labels.own_labels`), but for those that are correct.
+    """Own labels of points: labels whose text has exactly the words of the point, except those that are correct.
 
     Attributes
     ----------
@@ -184,7 +184,7 @@ class OwnTargets:
     keys: np.ndarray
 
     @classmethod
-    def found(cls, X: csr_array, rows: np.ndarray, Y: csr_array, text: csr_array, sure: bool) -> OwnTargets | None:
+    def of(cls, X: csr_array, rows: np.ndarray, Y: csr_array, text: csr_array, sure: bool) -> OwnTargets | None:
         """Return the own labels of points, or None where points to train on show that these may be correct.
 
         Parameters
@@ -199,7 +199,7 @@ class OwnTargets:
             Whether it is known that own labels are never correct.
         """
         pairs = own_pairs(X, text)
-        if not (sure or are_never_correct(pairs[rows], Y[rows])):
+        if not (sure or are_rarely_correct(pairs[rows], Y[rows])):
             return None
         wrong = ~np.isin(entry_keys(pairs), entry_keys(Y))
         return cls(select_entries(pairs, wrong), word_keys(SparseRows.of(text)))

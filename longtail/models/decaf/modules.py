@@ -201,7 +201,7 @@ class Training:
     adjustment : Adjustment, optional
         What held-out points have taught about the networks.
     own : OwnTargets, optional
-        Labels that points are themselves, where these are never correct.
+        Own labels of the points (:mod:`longtail.labels.own_labels`), where these are never correct.
     """
 
     X: csr_array

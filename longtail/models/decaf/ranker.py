@@ -22,7 +22,7 @@ every tenth point has itself as its best label.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -51,6 +51,13 @@ if TYPE_CHECKING:
 
 _CHUNK = 8192  # points whose clusters are searched at once
 _LISTED = 24  # labels of a training point's list that hard negatives are drawn from
+
+
+class Choices(NamedTuple):
+    """What one fit chooses by its data, for other fits whose scores are to compare with its own."""
+
+    adjustment: Adjustment | None = None
+    drops_own_labels: bool | None = None  # None where it is not chosen yet
 
 
 class DECAF(EpochRanker):
@@ -213,7 +220,7 @@ class DECAF(EpochRanker):
         self._trained_labels = labels
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
-        self._training.tokens, self._training.adjustment = tokens, getattr(self, "_settled", None)
+        self._training.tokens, self._training.adjustment = tokens, self._choices.adjustment
         surrogate = self._training.surrogate()
         if settings.n_workers > 1:  # the workers use all cores: one network after another
             trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
@@ -231,11 +238,16 @@ class DECAF(EpochRanker):
             self.scorer_ = self._make_scorer(labels, exact=True)
         self._add_labels_without_points(part, labels)
 
+    @property
+    def _choices(self) -> Choices:
+        """What was chosen before, by the data of another fit."""
+        return getattr(self, "_settled", Choices())
+
     def _scored_like(self, fitted: Ranker) -> Self:
-        """Return an unfitted copy that trusts rare tokens and scores as far as a fitted one does."""
+        """Return an unfitted copy that chooses as a fitted one did: its scores compare with those of that one."""
         copy = self.unfitted()
-        if isinstance(fitted, DECAF) and fitted._adjustment is not None:
-            copy._settled = fitted._adjustment
+        if isinstance(fitted, DECAF):
+            copy._settled = Choices(fitted._adjustment, fitted.scorer_.label_keys is not None)
         return copy
 
     def _add_labels_without_points(self, part: TrainingPart, labels: np.ndarray) -> None:
@@ -245,7 +257,7 @@ class DECAF(EpochRanker):
             known[labels] = True
             others = np.flatnonzero(~known & (np.diff(part.Z.indptr) > 0))
             texts = unit_rows(part.Z)[others]
-            self.scorer_ = self.scorer_.extended(texts, others, self.n_labels_, self.n_jobs)
+            self.scorer_ = self.scorer_.extended(texts, others, self.n_labels_, self.dtype, self.n_jobs)
 
     def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
         """Collect what the modules train on."""
@@ -267,8 +279,9 @@ class DECAF(EpochRanker):
             listed = _padded(negatives, labels)
         clustered = settings.surrogate_epochs or settings.shortlist == "clusters"
         own = None
-        if text is not None and settings.own_labels != "keep":
-            own = OwnTargets.found(part.X, part.rows, Y, text[labels], settings.own_labels == "drop")
+        drops = {"auto": self._choices.drops_own_labels, "keep": False, "drop": True}[settings.own_labels]
+        if text is not None and drops is not False:
+            own = OwnTargets.of(part.X, part.rows, Y, text[labels], sure=drops is True)
         return Training(
             part.X,
             part.rows,
@@ -365,7 +378,8 @@ class DECAF(EpochRanker):
         Z = unit_rows(check_features(label_features, self.n_features_in_, "label_features"))
         with_text = np.flatnonzero(np.diff(Z.indptr))
         n_labels = self.n_labels_ + Z.shape[0]
-        self.scorer_ = self.scorer_.extended(Z[with_text], self.n_labels_ + with_text, n_labels, self.n_jobs)
+        added = self.n_labels_ + with_text
+        self.scorer_ = self.scorer_.extended(Z[with_text], added, n_labels, self.dtype, self.n_jobs)
         self.n_labels_ = n_labels
         return self
 
@@ -397,6 +411,11 @@ class DECAF(EpochRanker):
         return facts | {"history": self.history_}, arrays, {} if self.tree_ is None else {"tree": self.tree_}
 
     _facts: ClassVar = FACTS | {"history": ROWS}
+
+    @classmethod
+    def _labels_of_part(cls, name: str, part: Any, stored: store.Stored) -> int:
+        """Return the number of labels of the label tree, which does not know labels that were added by their text."""
+        return min(part.n_labels_, stored.meta["n_labels"])
 
     @classmethod
     def _array_rules(cls, stored: store.Stored, parts: dict[str, Ranker]) -> Rules:

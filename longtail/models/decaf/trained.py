@@ -18,7 +18,7 @@ from longtail.kernels.decaf import DocumentBlock
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import spread
 from longtail.labels.clusters import members
-from longtail.labels.own_labels import without_own, word_keys
+from longtail.labels.own_labels import is_own, mask_own_labels, word_keys
 from longtail.neural.encoding import sum_tokens
 from longtail.neural.search import KnownLabels, score_listed, search_labels
 from longtail.params import Integer, optional
@@ -271,7 +271,7 @@ class DecafScorer:
     def _leave_out_own(self, encoded: EncodedPoints, positions: np.ndarray, n_jobs: int | None) -> None:
         """Replace own labels in lists of positions by -1, where they are never correct."""
         if encoded.keys is not None and self.label_keys is not None:
-            without_own(encoded.keys, self.label_keys, positions, n_jobs)
+            mask_own_labels(encoded.keys, self.label_keys, positions, n_jobs)
 
     def log_odds(self, encoded: EncodedPoints, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
         """Return log odds of listed labels, (N, S); of several networks, those of the mean of their probabilities."""
@@ -297,12 +297,16 @@ class DecafScorer:
             vectors[trained] = network.text(network.encoder.tokens, self.text[distinct[trained]], n_jobs)
         odds = np.einsum("ij,ij->i", encoded.vectors[0][0][rows], vectors[at])
         if encoded.keys is not None and self.label_keys is not None:
-            odds[encoded.keys[rows] == self.label_keys[positions]] = FLOOR
+            odds[is_own(encoded.keys[rows], self.label_keys[positions])] = FLOOR
         return odds
 
-    def extended(self, Z: csr_array, label_ids: np.ndarray, n_labels: int, n_jobs: int | None) -> DecafScorer:
-        """Return a scorer that knows further labels by their text; this one stays as it is."""
-        networks = [network.extended(Z, n_jobs) for network in self.networks] if len(label_ids) else self.networks
+    def extended(
+        self, Z: csr_array, label_ids: np.ndarray, n_labels: int, dtype: str, n_jobs: int | None
+    ) -> DecafScorer:
+        """Return a scorer that knows further labels by their text, rounded to `dtype`; this one stays as it is."""
+        networks = self.networks
+        if len(label_ids):
+            networks = [network.extended(Z, n_jobs).rounded(dtype) for network in networks]
         ids = np.concatenate([self.labels.ids, label_ids]).astype(np.int32)
         keys = self.label_keys
         if keys is not None:

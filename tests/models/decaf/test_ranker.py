@@ -387,3 +387,33 @@ def test_in_the_pairs_of_a_blend_a_thing_itself_has_the_lowest_score() -> None:
     rows = np.arange(240)
     text_odds = scorer.text_log_odds(encoded, rows, rows, 1)
     assert (text_odds <= -12).all()
+
+
+def test_copies_for_a_calibration_leave_out_own_labels_as_the_base_does() -> None:
+    X, Y = items(72)
+    own_pairs = csr_array(X[:60])  # in a part of the points there are fewer than are evidence
+    names = csr_array((own_pairs.data, own_pairs.indices, np.append(own_pairs.indptr, [own_pairs.nnz] * 12)), X.shape)
+    base = decaf(epochs=1, validation_fraction=0.0).fit(X, Y, label_features=names)
+    assert base.scorer_.label_keys is not None
+    alone = decaf(epochs=1, validation_fraction=0.0).fit(X[:40], Y[:40], label_features=names)
+    assert alone.scorer_.label_keys is None
+    copy = base._scored_like(base).fit(X[:40], Y[:40], label_features=names)
+    assert copy.scorer_.label_keys is not None
+    assert alone._scored_like(alone).fit(X, Y, label_features=names).scorer_.label_keys is None
+
+
+def test_points_and_labels_without_words_are_not_their_own() -> None:
+    X, Y = items()
+    X = csr_array(np.where(np.arange(240)[:, None] == 7, 0, X.toarray()).astype(np.float32))
+    model = decaf(epochs=1).fit(X, Y, label_features=X)
+    scorer = model._pair_scorer()
+    encoded = scorer.encode(SparseRows.of(X[[7]]), 1)
+    assert scorer.text_log_odds(encoded, np.zeros(1, np.int64), np.array([7]), 1)[0] > -12
+
+
+def test_labels_added_to_a_model_of_eight_bits_are_rounded_at_once(tmp_path: Path) -> None:
+    X, Y, Z = toy()
+    model = decaf(dtype="int8").fit(X, Y, label_features=Z)
+    model.add_labels(csr_array(np.eye(5, D, k=30, dtype=np.float32)))
+    model.save(tmp_path / "m")
+    assert (longtail.load(tmp_path / "m").predict(X, 20) != model.predict(X, 20)).nnz == 0
