@@ -33,21 +33,21 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    ("model", "step"),
+    ("model", "step", "named"),
     [
-        ("bonsai(n_trees=60, max_leaf=2)", "tree-2"),
-        ("decaf(dim=8, epochs=300)", "epochs/*"),
-        ("blend([bonsai(n_trees=60, max_leaf=2), knn, textmatch])", "1-bonsai-part"),
+        ("bonsai(n_trees=60, max_leaf=2)", "tree-2", "tree-"),  # of many finished trees only some are named
+        ("decaf(dim=8, epochs=300)", "epochs/*", "epochs"),
+        ("blend([bonsai(n_trees=60, max_leaf=2), knn, textmatch])", "1-bonsai-part", "1-bonsai-part"),
     ],
 )
-def test_a_killed_training_goes_on(model: str, step: str, run: Run, raw: Path, here: Path) -> None:
+def test_a_killed_training_goes_on(model: str, step: str, named: str, run: Run, raw: Path, here: Path) -> None:
     words = ["raw", "-m", model, "--out", "m"]
     before = sorted(here.iterdir())
     kill_at(step, words, here)
     assert [path.name for path in sorted(here.iterdir()) if path not in before] == [".m.checkpoint"]
     resumed = run("train", *words)
     assert "Going on from .m.checkpoint" in resumed.stderr
-    assert step.partition("/")[0] in resumed.stderr
+    assert named in resumed.stderr
     run("train", "raw", "-m", model, "--out", "whole")
     assert content(here / "m") == content(here / "whole")
     assert [path.name for path in sorted(here.iterdir()) if path not in before] == ["m", "whole"]
