@@ -122,6 +122,11 @@ def _chosen_format(given: str | None, path: Path) -> str:
         raise SettingsError(
             f"Cannot tell the format of {path}: use a name that ends in .html or .md, or give --format."
         )
+    if given is not None and by_ending not in (None, given):
+        raise SettingsError(
+            f"--format {given} contradicts the name {path}: use a name that ends in {_FORMATS[given][0]}, "
+            "or leave out --format."
+        )
     return given or str(by_ending)
 
 

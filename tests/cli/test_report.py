@@ -88,6 +88,10 @@ def test_reports_that_cannot_be(run: Run, raw: Path, sparse: Path, table: Path, 
     assert "other labels than bonsai" in other.stderr
     assert "give html or md" in run("report", "bonsai", "--data", raw, "--format", "pdf", code=2).stderr
     assert "Cannot tell the format" in run("report", "bonsai", "--data", raw, "--out", "r.txt", code=2).stderr
+    for page_format, name in (("md", "x.html"), ("html", "x.md"), ("html", "x.MARKDOWN")):
+        words = ["report", "bonsai", raw, "--format", page_format, "--out", name]
+        assert f"--format {page_format} contradicts the name {name}" in " ".join(run(*words, code=2).stderr.split())
+        assert not Path(name).exists()
     assert run("report", "fruit", "--data", sparse, code=2).stderr
     assert "nothing: there is no such folder" in run("report", "nothing", "--data", raw, code=2).stderr
 
