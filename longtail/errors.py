@@ -87,6 +87,14 @@ class LongtailWarning(UserWarning):
     """Something that can be worked with but probably gives a wrong result, such as whole cells taken for labels."""
 
 
+def number_of(n: int, noun: str, plural: str | None = None) -> str:
+    """Return a count with its noun, such as "1 label" and "2,000 labels", for messages.
+
+    `plural` is the plural of a noun that takes more than an "s".
+    """
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
 def warn(message: str) -> None:
     """Warn the caller of the library, also one who has not configured logging; the line shown is the caller's."""
     frame, level = sys._getframe(1), 2

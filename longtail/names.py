@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from longtail.errors import DataError, ModelError, warn
+from longtail.errors import DataError, ModelError, number_of, warn
 
 _log = logging.getLogger("longtail.names")
 
@@ -116,7 +116,8 @@ class LabelNumbers:
         if issparse(labels):
             if len(self) != labels.shape[1]:
                 raise DataError(
-                    f"the labels are a matrix of {labels.shape[1]} columns and label_names has {len(self)} entries",
+                    f"the labels are a matrix of {number_of(labels.shape[1], 'column')} and label_names has "
+                    f"{number_of(len(self), 'entry', 'entries')}",
                     remedy="Give the name of each column in label_names",
                 )
             Y = csr_array(labels, dtype=np.float32)
@@ -124,7 +125,8 @@ class LabelNumbers:
             Y = self._from_lists(labels, held_out)
         if Y.shape[0] != n_texts:
             raise DataError(
-                f"{n_texts} texts but labels for {Y.shape[0]}", remedy="Give a list of labels for each text"
+                f"{number_of(n_texts, 'text')} but labels for {Y.shape[0]}",
+                remedy="Give a list of labels for each text",
             )
         return Y
 
@@ -143,7 +145,8 @@ class LabelNumbers:
             )
         if isinstance(label_texts, str) or len(label_texts) != len(self):
             raise DataError(
-                f"label_texts does not have {len(self)} entries", remedy="Give one text for each label name"
+                f"label_texts does not have {number_of(len(self), 'entry', 'entries')}",
+                remedy="Give one text for each label name",
             )
         return list(label_texts)
 
@@ -193,7 +196,8 @@ def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | No
     """
     present = np.flatnonzero(np.bincount(Y.indices[Y.data != 0], minlength=Y.shape[1]))
     n_shared = int(np.count_nonzero(present < n_known))
-    what = f"{n_shared:,} of {len(present):,} labels are known to this model"
+    verb = "is" if 1 in (n_shared, len(present)) else "are"
+    what = f"{n_shared:,} of {number_of(len(present), 'label')} {verb} known to this model"
     remedy = (
         "Labels are matched by name and cut as in the training data: check the spelling, the column labels= "
         "(--labels-column on the command line) and labels_separator= (--labels-separator on the command line)"

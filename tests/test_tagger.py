@@ -160,7 +160,7 @@ def test_a_dataset_of_text_keeps_its_vectorizer(tmp_path: Path) -> None:
         (["aa"], [["a"]], {"label_names": ["b"]}, "'a' is not in label_names"),
         (["aa"], [["a"]], {"label_names": ["a", "a"]}, "'a' is named twice"),
         (["aa"], [["a"]], {"label_texts": ["x"]}, "order of the labels is not known"),
-        (["aa"], [["a"]], {"label_names": ["a"], "label_texts": ["x", "y"]}, "1 entries"),
+        (["aa"], [["a"]], {"label_names": ["a"], "label_texts": ["x", "y"]}, "1 entry"),
         (["aa"], [["a"]], {"validation": ["aa"]}, "not a pair"),
         (["aa"], [["a"]], {"validation": (["aa", "bb"], [["a"]])}, "2 texts but labels for 1"),
     ],
@@ -318,7 +318,7 @@ def test_labels_are_added_by_their_text(tmp_path: Path) -> None:
     assert longtail.load(tmp_path / "m").suggest("green apple", k=9) == tagger.suggest("green apple", k=9)
     with pytest.raises(DataError, match="'red' is there already"):
         tagger.add_labels(["red"])
-    with pytest.raises(DataError, match="2 names but 1 texts"):
+    with pytest.raises(DataError, match=r"2 names but 1 text\."):
         tagger.add_labels(["a", "b"], ["c"])
     with pytest.raises(ModelError, match="cannot score a label by its text"):
         Tagger("popular").fit(TEXTS, LABELS).add_labels(["new"])
@@ -347,7 +347,7 @@ def test_the_automatic_threshold_is_chosen_kept_and_used(tmp_path: Path) -> None
 
 def test_labels_that_the_model_does_not_have_are_named() -> None:
     tagger = Tagger("popular").fit(TEXTS, LABELS)
-    with pytest.warns(LongtailWarning, match="1 of 3 labels are known to this model; the others count as missed"):
+    with pytest.warns(LongtailWarning, match="1 of 3 labels is known to this model; the others count as missed"):
         tagger.evaluate(["an apple"], [["fruit", "x", "y"]])
     with pytest.raises(DataError, match="0 of 2 labels are known to this model"):
         tagger.evaluate(["an apple"], [["x", "y"]])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import fail, number_of, out, print_json, print_remark, written
+from longtail.cli.console import fail, out, print_json, print_remark, written
 from longtail.cli.options import (
     DataPath,
     JobsOption,
@@ -24,7 +24,7 @@ from longtail.cli.options import (
     split_settings,
 )
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 
 if TYPE_CHECKING:
     from longtail.cli.worker import ModelTask
@@ -213,7 +213,8 @@ def with_test_part(data: Dataset, seed: int) -> Dataset:
             remedy="Give more points, or a test part",
         )
     print_remark(
-        f"{data.name} has no test part; {len(held):,} of its {data.n_points:,} points are held out for testing"
+        f"{data.name} has no test part; {len(held):,} of its {number_of(data.n_points, 'point')} "
+        f"{'is' if len(held) == 1 else 'are'} held out for testing"
     )
     train, test = data.subset(kept), data.subset(held)
     if train.texts is not None and test.texts is not None and data.vectorizer is not None:

@@ -189,8 +189,3 @@ def _discard_output() -> None:
     """Discard what is still to be printed: Python would complain about it at the end."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
-
-
-def number_of(n: int, noun: str) -> str:
-    """Return a count with its noun, such as "1 label" and "2,000 labels"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from longtail.cli.console import number_of, print_json, print_result, written
+from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import DataOptions, DataPath, JsonFlag, SetOption, split_settings
 from longtail.cli.progress_bar import doing
-from longtail.errors import SettingsError
+from longtail.errors import SettingsError, number_of
 
 _TABLE_ENDINGS = tuple(table + ending for table in (".csv", ".tsv", ".jsonl") for ending in ("", ".gz", ".xz", ".zst"))
 TargetArgument = Annotated[

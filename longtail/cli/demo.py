@@ -11,6 +11,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import fail, out, print_json, print_result
 from longtail.cli.options import DataOptions, JsonFlag, model_defaults
+from longtail.errors import number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,6 +125,4 @@ def _print_rare(rare: dict[str, Any], baseline: str, best: str) -> None:
     )
     for example in rare["examples"]:
         points = example["training_points"]
-        print_result(
-            f"  “{example['text']}”\n    → {example['label']} ({points} training point{'' if points == 1 else 's'})"
-        )
+        print_result(f"  “{example['text']}”\n    → {example['label']} ({number_of(points, 'training point')})")

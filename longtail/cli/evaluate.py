@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import number_of, out, print_json, print_remark, written
+from longtail.cli.console import out, print_json, print_remark, written
 from longtail.cli.decisions import DecisionResults, count_of, write_per_label
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, VectorDataOptions, check_output_file
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,7 +149,7 @@ def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path)
     n_known = tagger.ranker_.n_labels_
     if part.n_labels < n_known or (tagger.label_counts_ is None and part.n_labels != n_known):
         raise DataError(
-            f"{read.name} has {part.n_labels:,} labels, but the model was trained with {n_known:,}",
+            f"{read.name} has {number_of(part.n_labels, 'label')}, but the model was trained with {n_known:,}",
             path=folder,
             remedy="Use data with the same labels in the same order",
         )
@@ -198,7 +198,8 @@ def evaluate_predictions(
     thresholds = decisions.of(None)
     scores, unknown = read_predictions(path, part)
     if unknown:
-        print_remark(f"{len(unknown):,} predicted labels are not in {read.name}; they count as wrong")
+        what = "is not in {0}; it counts" if len(unknown) == 1 else "are not in {0}; they count"
+        print_remark(f"{number_of(len(unknown), 'predicted label')} {what.format(read.name)} as wrong")
     if read.test is None:
         print_remark("propensities are computed from this data, since it has no training part")
     Y, train_Y = (resized(matrix, n_columns=scores.shape[1]) for matrix in (part.Y, read.Y))

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longtail import registry
-from longtail.cli.console import number_of, out, print_json, print_result
+from longtail.cli.console import out, print_json, print_result
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.cli.predict import text_from_shell
-from longtail.errors import SettingsError
+from longtail.errors import SettingsError, number_of
 
 if TYPE_CHECKING:
     from rich.table import Table

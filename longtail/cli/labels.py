@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import number_of, print_json, print_result, written
+from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import JsonFlag, ModelFolder
-from longtail.errors import SettingsError
+from longtail.errors import SettingsError, number_of
 
 if TYPE_CHECKING:
     from longtail.tagger import Tagger

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, number_of, print_json, print_remark, print_result
+from longtail.cli.console import as_word, print_json, print_remark, print_result
 from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, number_of
 
 Corrections = Annotated[
     str | None,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, number_of, out, print_json, print_remark, print_result, written
+from longtail.cli.console import as_word, out, print_json, print_remark, print_result, written
 from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataPath, JsonFlag, ModelFolder, VectorDataOptions
 from longtail.cli.progress_bar import doing
-from longtail.errors import ModelError
+from longtail.errors import ModelError, number_of
 
 if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds

@@ -10,7 +10,7 @@ import typer
 from longtail import registry
 from longtail.cli.console import print_json, print_result, written
 from longtail.cli.options import JsonFlag, ModelFolder, check_output_file, default_output
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, number_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -64,7 +64,7 @@ def plot_norms(
         other_counts, other = _counts_and_norms(beside)
         if other_counts.shape != counts.shape:
             raise DataError(
-                f"this model has {len(other_counts):,} labels, and {folder} has {len(counts):,}",
+                f"this model has {number_of(len(other_counts), 'label')}, and {folder} has {len(counts):,}",
                 path=beside,
                 remedy="Compare models of the same data",
             )

@@ -12,12 +12,12 @@ from zlib import crc32
 import typer
 
 from longtail import registry
-from longtail.cli.console import number_of, out, print_json, print_remark, print_result, written
+from longtail.cli.console import out, print_json, print_remark, print_result, written
 from longtail.cli.decisions import DecisionOptions, read_threshold
 from longtail.cli.options import DataOptions, EngineOption, JsonFlag, ModelFolder, check_output_file
 from longtail.cli.progress_bar import doing
 from longtail.cli.shards import is_pattern, predict_files
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 
 if TYPE_CHECKING:
     from longtail.cli.results import Scored

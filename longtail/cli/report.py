@@ -13,7 +13,7 @@ from longtail.cli.console import print_json, print_remark, print_result, written
 from longtail.cli.evaluate import labelled_part
 from longtail.cli.options import DataOptions, JsonFlag, PropensityOptions, check_output_file, default_output
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError, number_of
 
 if TYPE_CHECKING:
     from longtail.data import Dataset
@@ -104,7 +104,7 @@ def report_models(
     if json:
         print_json({"out": out_file, "format": page_format, "models": [model.row for model in collected.models]})
     else:
-        print_result(written(out_file, f"a report on {len(taggers)} model{'s' if len(taggers) > 1 else ''}"))
+        print_result(written(out_file, f"a report on {number_of(len(taggers), 'model')}"))
 
 
 def _models_and_data(given: list[Path]) -> tuple[list[Path], str]:

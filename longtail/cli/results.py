@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from longtail.cli import console
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 from longtail.store import atomic_file, check_output
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ResultFile:
             self._go_on(state)
         elif state is not None and state["points"]:
             raise DataError(
-                f"holds {console.number_of(state['points'], 'point')} of an interrupted run",
+                f"holds {number_of(state['points'], 'point')} of an interrupted run",
                 path=self.partial,
                 remedy="Go on with --resume, or remove it to start again",
             )
@@ -173,7 +173,8 @@ class ResultFile:
                 break
         if passed < done:
             raise DataError(
-                f"holds other points than those that the first {done:,} rows of {self.partial} are of",
+                f"holds other points than those that the first {number_of(done, 'row')} of {self.partial} "
+                f"{'is' if done == 1 else 'are'} of",
                 path=self.made_from["input"],
                 remedy=f"Give the same points, or remove {self.partial} to start again",
             )
@@ -200,7 +201,8 @@ class ResultFile:
                 os.fsync(stream.fileno())
         except BaseException:
             if self.done:
-                console.print_remark(f"{self.done:,} points are in {self.partial}. Continue with --resume")
+                done = f"{number_of(self.done, 'point')} {'is' if self.done == 1 else 'are'} in {self.partial}"
+                console.print_remark(f"{done}. Continue with --resume")
             else:
                 self.partial.unlink(missing_ok=True)
                 self.state.unlink(missing_ok=True)
@@ -284,7 +286,7 @@ class Throughput:
 
     def __str__(self) -> str:
         seconds = max(time.perf_counter() - self.began, 1e-9)
-        return f"{console.number_of(self.points, 'point')}, {self.points / seconds:,.0f} per second"
+        return f"{number_of(self.points, 'point')}, {self.points / seconds:,.0f} per second"
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from longtail.cli.console import printable, size
 from longtail.cli.measure import KS, METRIC_NAMES
+from longtail.errors import number_of
 
 _MEANINGS = {
     "P": "precision: correct labels among the top k",
@@ -192,6 +193,6 @@ def held_out_table(report: list[dict[str, Any]]) -> Table:
             continue
         cells = [f"{row[metric]:.2f}" if metric in row else "" for metric in _TRIED]
         cells += [f"{row['seconds']:.1f}" if "seconds" in row else ""] if timed else []
-        fewer = f" ({row['points']:,} points)" if "points" in row else ""
+        fewer = f" ({number_of(row['points'], 'point')})" if "points" in row else ""
         table.add_row(Text(row["model"] + fewer, style), *(Text(cell, style) for cell in cells))
     return table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, number_of, out, print_json, print_remark, print_result, size, written
+from longtail.cli.console import as_word, out, print_json, print_remark, print_result, size, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -26,7 +26,7 @@ from longtail.cli.options import (
     vectorize_comparing,
 )
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 
 ModelOption = Annotated[
     str,
@@ -237,5 +237,5 @@ def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> No
         f"{number_of(data.n_features, 'feature')}, "
         f"{number_of(data.n_labels, 'label')}) needs about {facts['memory_mb']:,.0f} MB of memory and "
         f"{facts['train_seconds']:,.1f} s; the model about {size(expected.model_bytes / 1e6)}. "
-        f"Time and size are extended from {expected.n_sample:,} points."
+        f"Time and size are extended from {number_of(expected.n_sample, 'point')}."
     )

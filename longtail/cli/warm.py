@@ -16,10 +16,10 @@ import typer
 
 from longtail import progress, registry
 from longtail.child_python import child_command, child_environment
-from longtail.cli.console import number_of, print_json, print_remark, print_result
+from longtail.cli.console import print_json, print_remark, print_result
 from longtail.cli.options import JsonFlag
 from longtail.cli.progress_bar import doing
-from longtail.errors import LongtailError, SettingsError
+from longtail.errors import LongtailError, SettingsError, number_of
 
 _TITLE_WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
 _LABELS = 240

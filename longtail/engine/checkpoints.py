@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from longtail import store
 from longtail._version import __version__
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, number_of
 from longtail.sparse import Arrays
 
 _log = logging.getLogger("longtail.engine")
@@ -194,7 +194,7 @@ class Steps:
         for folder in self._folders():
             name = os.fspath(folder.relative_to(self.folder or folder))
             meta = json.loads((folder / "model.json").read_text(encoding="utf-8"))["meta"]
-            names.append(f"{name}: {meta['epoch']} epochs" if "epoch" in meta else name)
+            names.append(f"{name}: {number_of(meta['epoch'], 'epoch')}" if "epoch" in meta else name)
         return names
 
     def _resuming(self) -> str:
@@ -202,7 +202,7 @@ class Steps:
         if not names:
             return f"Found {self.folder}, a checkpoint with no finished step; training starts at the beginning."
         more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        steps = "1 finished step" if len(names) == 1 else f"{len(names)} finished steps"
+        steps = number_of(len(names), "finished step")
         return f"Going on from {self.folder}: {steps} ({', '.join(names[-_SHOWN:])}{more})."
 
     def close(self) -> None:

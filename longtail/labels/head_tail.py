@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.errors import SettingsError
+from longtail.errors import SettingsError, number_of
 from longtail.sparse import label_counts
 
 
@@ -32,7 +32,7 @@ def head(Y: csr_array, tau: float) -> np.ndarray:
     if n_head in (0, n_seen):
         side = "head" if n_head == 0 else "tail"
         raise SettingsError(
-            f"tau={tau} leaves no {side} label: {n_seen:,} label(s) have points, and {n_head:,} of them would be head "
+            f"tau={tau} leaves no {side} label: of {number_of(n_seen, 'label')} with points, {n_head:,} would be head "
             "labels. Give another tau, or train the base without TAug."
         )
     is_head = np.zeros(Y.shape[1], bool)

@@ -19,7 +19,7 @@ from scipy.sparse import csr_array, vstack
 from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.engine import current, memory
 from longtail.engine.checkpoints import NO_STEPS, Steps, run_identity
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, number_of
 from longtail.kernels.encode import SparseRows
 from longtail.metrics.thresholds import MOST_DECIDED, check_threshold
 from longtail.models.checks import (
@@ -391,7 +391,7 @@ class Ranker(StoredRanker):
         Y = check_labels(Y, X.shape[0], ranker=type(self).__name__)
         if Y.shape[1] < self.n_labels_:
             raise DataError(
-                f"Y has {Y.shape[1]} labels, but the model was trained with {self.n_labels_}",
+                f"Y has {number_of(Y.shape[1], 'label')}, but the model was trained with {self.n_labels_}",
                 remedy="Keep the old columns in their places and append new ones",
             )
         return X, Y
@@ -423,8 +423,8 @@ class Ranker(StoredRanker):
         Z = check_features(label_features, name="label_features")
         if Z.shape != (Y.shape[1], X.shape[1]):
             raise DataError(
-                f"label_features is {Z.shape[0]} x {Z.shape[1]}, but there are {Y.shape[1]} labels "
-                f"and {X.shape[1]} features",
+                f"label_features is {Z.shape[0]} x {Z.shape[1]}, but the data has "
+                f"{number_of(Y.shape[1], 'label')} and {number_of(X.shape[1], 'feature')}",
                 remedy="Give one row per label, in the feature space of X (one vocabulary for both)",
             )
         return Z

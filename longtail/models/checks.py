@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 from longtail.kernels import check
 from longtail.params import value_shown
 from longtail.sparse import canonical, odd_part, ones_like, with_short_indices, with_usual_types, without_zeros
@@ -92,9 +92,13 @@ def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str
             remedy=_LABEL_LISTS,
         )
     if Y.shape[0] != n_points:
-        raise DataError(f"Y has {Y.shape[0]} rows, but X has {n_points}", remedy="Give one row of labels per point")
+        raise DataError(
+            f"Y has {number_of(Y.shape[0], 'row')}, but X has {n_points}", remedy="Give one row of labels per point"
+        )
     if n_labels is not None and Y.shape[1] != n_labels:
-        raise DataError(f"Y has {Y.shape[1]} labels, but {n_labels} were expected", remedy="Use one label space")
+        raise DataError(
+            f"Y has {number_of(Y.shape[1], 'label')}, not {n_labels} as expected", remedy="Use one label space"
+        )
     if not np.isfinite(Y.data).all():
         raise DataError("Y holds NaN or infinity", remedy="Give 1 for a correct label and nothing elsewhere")
     Y = without_zeros(canonical(Y))
@@ -184,7 +188,9 @@ def _sparse(matrix: Any, name: str) -> csr_array:
     if not issparse(matrix):
         return _from_dense(matrix, name)
     if matrix.ndim != 2:
-        raise DataError(f"{name} has {matrix.ndim} dimension(s)", remedy="Give a matrix with one row per point")
+        raise DataError(
+            f"{name} has {number_of(matrix.ndim, 'dimension')}", remedy="Give a matrix with one row per point"
+        )
     odd = odd_part(matrix)
     if odd is not None:
         raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Build the matrix again")
@@ -265,7 +271,7 @@ def _from_dense(matrix: Any, name: str) -> csr_array:
     except ValueError:
         raise DataError(f"{name} has rows of different lengths", remedy=remedy) from None
     if array.ndim != 2:
-        raise DataError(f"{name} has {array.ndim} dimension(s), not two. Reshape your data", remedy=remedy)
+        raise DataError(f"{name} has {number_of(array.ndim, 'dimension')}, not two. Reshape your data", remedy=remedy)
     if array.dtype == object:
         try:
             array = array.astype(np.float64)

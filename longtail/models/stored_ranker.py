@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from longtail import store
-from longtail.errors import ModelError, not_fitted
+from longtail.errors import ModelError, not_fitted, number_of
 from longtail.models.label_map import LabelMap
 from longtail.params import Constraint, Integer, Params, plain
 from longtail.sparse import Arrays
@@ -91,14 +91,17 @@ class StoredRanker(Params):
         n_features, n_labels = meta["n_features"], meta["n_labels"]
         names = meta.get("feature_names")
         if names is not None and not ListOf(Text(), n_features, n_features).allows(names):
-            raise ModelError(f"{stored.folder}: model.json does not name each of {n_features} features. {REMEDY}")
+            raise ModelError(
+                f"{stored.folder}: model.json does not name each of {number_of(n_features, 'feature')}. {REMEDY}"
+            )
         for name, part in parts.items():
             if not isinstance(part, StoredRanker):
                 raise ModelError(f"{stored.folder}: the part {name} is not a ranker. {REMEDY}")
             expected = cls._features_of_part(part, stored), cls._labels_of_part(name, part, stored)
             if (part.n_features_in_, part.n_labels_) != expected:
                 raise ModelError(
-                    f"{stored.folder}: the part {name} has {part.n_features_in_} features and {part.n_labels_} labels, "
+                    f"{stored.folder}: the part {name} has {number_of(part.n_features_in_, 'feature')} and "
+                    f"{number_of(part.n_labels_, 'label')}, "
                     f"not {expected[0]} and {expected[1]}. {REMEDY}"
                 )
         rules = cls._array_rules(stored, parts) | LabelMap.array_rules(stored.arrays)

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array, vstack
 
 from longtail.data.split import as_new_points, hold_out_points
 from longtail.engine import current
-from longtail.errors import SettingsError
+from longtail.errors import SettingsError, number_of
 from longtail.models.base import Ranker, data_bytes
 from longtail.progress import stage
 
@@ -94,7 +94,7 @@ class Wrapper(Ranker):
     def cost(self) -> str:
         """Return what one ``fit`` trains, such as "ranknet(bonsai): 4 fits of bonsai"."""
         fits = Counter(self.n_fits()) - Counter({self.kind: 1})
-        counts = [f"{n} fit{'' if n == 1 else 's'} of {kind}" for kind, n in fits.items()]
+        counts = [f"{number_of(n, 'fit')} of {kind}" for kind, n in fits.items()]
         return f"{_expression(self)}: {', '.join(counts)}"
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
+from longtail.errors import number_of
 from longtail.metrics.calibration import curve_error, mark_rare_labels, reliability_curve
 from longtail.report import analysis
 from longtail.report.bin_bars import bin_name
@@ -143,17 +144,23 @@ def _summary_section(data: ReportData) -> Section:
     ):
         values = [model.row.get(key) for model in data.models]
         rows.append([name, *_best(values, digits, unit, less=True)])
+    n_points, n_labels = data.Y.shape
+    n_rare = int(data.rare.sum())
     text = (
-        f"{data.Y.shape[0]:,} test points with labels, {data.Y.shape[1]:,} labels, "
-        f"{data.Y.nnz / max(data.Y.shape[0], 1):.1f} labels per point. "
-        f"The {int(data.rare.sum()):,} rarest labels (◆), which together have a fifth of all training labels, have "
-        f"{data.most_rare:,} training point{'s' if data.most_rare != 1 else ''} at most."
+        f"{number_of(n_points, 'test point')} with labels, {number_of(n_labels, 'label')}, "
+        f"{data.Y.nnz / max(n_points, 1):.1f} labels per point. {_rare_labels(n_rare)} a fifth of all training labels, "
+        f"{'has' if n_rare == 1 else 'have'} {number_of(data.most_rare, 'training point')} at most."
     )
     remarks: list[list[Cell]] = [[model.name, model.remark] for model in data.models if model.remark]
     tables: list[Table | Chart] = [Table(["", *(model.name for model in data.models)], rows)]
     if remarks:
         tables.append(Table(["model", "how it was trained"], remarks, numeric=False))
     return Section("Summary", text, tables)
+
+
+def _rare_labels(n: int) -> str:
+    """Return the beginning of the sentence about rare labels."""
+    return "The rarest label (◆), which has" if n == 1 else f"The {n:,} rarest labels (◆), which together have"
 
 
 def _best(values: list[Any], digits: int, unit: str, less: bool = False) -> list[Cell]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from longtail.errors import DataError, ModelError
+from longtail.errors import DataError, ModelError, number_of
 from longtail.models.label_map import RETIRED, LabelMap
 from longtail.models.learning_copy import learns_on_a_copy
 from longtail.names import Names, find_label
@@ -52,10 +52,16 @@ class EditableTagger(StoredTagger):
         names = listed_strings(names, "names")
         described = names if texts is None else listed_strings(texts, "texts")
         if len(described) != len(names):
-            raise DataError(f"{len(names)} names but {len(described)} texts", remedy="Give a text for each name")
+            raise DataError(
+                f"{number_of(len(names), 'name')} but {number_of(len(described), 'text')}",
+                remedy="Give a text for each name",
+            )
         own = None if ids is None else listed_strings(ids, "ids")
         if own is not None and len(own) != len(names):
-            raise DataError(f"{len(names)} names but {len(own)} identifiers", remedy="Give one for each name")
+            raise DataError(
+                f"{number_of(len(names), 'name')} but {number_of(len(own), 'identifier')}",
+                remedy="Give one for each name",
+            )
         retired = {self._names()[label]: label for label, target in self._moved().items() if target == RETIRED}
         new = [at for at, name in enumerate(names) if name not in retired]
         self._check_new([names[at] for at in new], self._names())
@@ -77,7 +83,7 @@ class EditableTagger(StoredTagger):
         self.ranker_ = ranker.add_labels(Z)
         silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
         if silent:
-            several = f"{len(silent):,} of {len(names):,} new labels have"
+            several = f"{len(silent):,} of {len(names):,} new labels {'has' if len(silent) == 1 else 'have'}"
             logging.getLogger("longtail.tagger").warning(
                 "%s no text with a word of the vocabulary (%s); %s for the next training.",
                 several if len(names) > 1 else "The new label has",

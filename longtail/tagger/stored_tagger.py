@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from longtail import registry, store
-from longtail.errors import ModelError, not_fitted
+from longtail.errors import ModelError, not_fitted, number_of
 from longtail.model_card import model_card
 from longtail.names import Names
 from longtail.params import NOT_NEGATIVE, SHARE, Boolean, Constraint, Integer, OneOf, Params, optional
@@ -101,7 +101,9 @@ class StoredTagger(Params):
         notes = meta["notes"]
         check_facts({name: rule for name, rule in _NOTES.items() if name in notes}, notes, stored.folder)
         if isinstance(ranker, StoredTagger) or ranker is None or ranker.n_labels_ != meta["n_labels"]:
-            raise ModelError(f"{stored.folder}: the ranker does not have {meta['n_labels']} labels. {REMEDY}")
+            raise ModelError(
+                f"{stored.folder}: the ranker does not have {number_of(meta['n_labels'], 'label')}. {REMEDY}"
+            )
         column = Integer(0, meta["n_labels"] - 1)
         if not all(map(column.allows, notes.get("former_names", {}).values())):
             raise ModelError(f"{stored.folder}: former_names in model.json name no labels of the model. {REMEDY}")

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 from longtail import registry
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError, number_of
 from longtail.metrics.thresholds import MOST_DECIDED, Thresholds, check_threshold, choose_thresholds
 from longtail.model_card import data_checksum
 from longtail.models.base import Ranker
@@ -103,7 +103,8 @@ class Tagger(EditableTagger):
         if self.label_counts_ is None:
             return notebook_html("Tagger", facts, [], [])
         facts["training points"] = f"{self.n_points_:,}"
-        facts["reads"] = "features" if self.vectorizer_ is None else f"text ({self.vectorizer_.n_features_:,} terms)"
+        vectorizer = self.vectorizer_
+        facts["reads"] = "features" if vectorizer is None else f"text ({number_of(vectorizer.n_features_, 'term')})"
         first = np.argsort(-self.label_counts_, kind="stable")[:5].tolist()
         rows = [(self.label_names_[at], f"{self.label_counts_[at]:,}") for at in first]
         return notebook_html("Tagger", facts, ["most frequent labels", "training points"], rows)
@@ -575,7 +576,7 @@ class Tagger(EditableTagger):
         if rows.shape != (len(texts), size) or rows.dtype.kind not in "fiub":
             raise DataError(
                 f"vectors have shape {rows.shape} and type {rows.dtype}",
-                remedy=f"Give {len(texts)} rows of {size} numbers, as the model was trained with"
+                remedy=f"Give {number_of(len(texts), 'row')} of {number_of(size, 'number')}, as in its training"
                 if size
                 else "This model was trained without vectors; leave them out",
             )

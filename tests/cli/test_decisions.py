@@ -87,7 +87,7 @@ def test_labels_of_the_test_data_only(run: Run, here: Path, model: str) -> None:
         assert "--labels-separator" in error
     (here / "few.csv").write_text("text,labels\na red apple,x|y\na lime,z|lime\n")
     error = " ".join(run("evaluate", model, "few.csv").stderr.split())
-    assert "1 of 4 labels are known to this model" in error
+    assert "1 of 4 labels is known to this model" in error
     assert "--labels-separator" in error
 
 

@@ -302,7 +302,7 @@ def test_ready_vectors_give_the_same_model_as_the_encoder(tmp_path: Path) -> Non
         loaded.suggest("green car")
     given = loaded.features(["green car"], arrays[1])
     np.testing.assert_array_equal(loaded.predict(given).toarray(), expected)
-    with pytest.raises(DataError, match="Give 1 rows of 26 numbers"):
+    with pytest.raises(DataError, match="Give 1 row of 26 numbers"):
         loaded.features(["green car"], arrays[0])
     # labels may have no vectors
     fewer = longtail.read(tmp_path, vectors=arrays[:2])

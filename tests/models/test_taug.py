@@ -164,7 +164,7 @@ def test_a_validation_part_is_used() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"tau": 0.01}, "tau=0.01 leaves no head label: 24 label"),
+        ({"tau": 0.01}, "tau=0.01 leaves no head label: of 24 labels"),
         ({"tau": 1.0}, "tau is 1.0"),
         ({"n_aug": -1}, "n_aug is -1"),
         ({"dropout": 1.0}, "dropout is 1.0"),

@@ -30,17 +30,21 @@ def ranked(rng: np.random.Generator, n: int, L: int, k: int) -> csr_array:
 
 @pytest.fixture
 def data() -> ReportData:
+    return report_data(np.arange(12)[::-1] * 3 + 1)
+
+
+def report_data(counts: np.ndarray) -> ReportData:
+    """Two models of random scores, with labels of such frequencies."""
     from longtail.metrics import frequency_bins, full_report
 
     rng = np.random.default_rng(0)
-    n, L = 60, 12
+    n, L = 60, len(counts)
     Y = csr_array(rng.random((n, L)) < 0.2, dtype=np.float32)
     Y = Y[np.diff(Y.indptr) > 0]
-    counts = np.arange(L)[::-1] * 3 + 1
     weights = inverse_propensity(counts=counts, n_points=500)
     models = []
     for name in (EVIL, "other"):
-        scores = ranked(rng, Y.shape[0], L, 8)
+        scores = ranked(rng, Y.shape[0], L, min(L, 8))
         report = full_report(Y, scores, inv_propensity=weights)
         row = report | {"model": name, "train_seconds": None, "predict_ms_per_point": 0.1, "model_mb": 1.0}
         row["tradeoff"] = [point for point in report["frontier"] if point["beta"] >= 0]
@@ -207,6 +211,14 @@ def test_rare_labels_and_missed_ones_are_marked_without_colour() -> None:
     assert "✗ b" in page
     assert "○ c" in page
     assert "✓ a ◆ (0.9)<br>✗ b<br>○ c" in markdown_page("t", "", [section])
+
+
+def test_the_summary_counts_one_label_as_one(data: ReportData) -> None:
+    summary = build_sections(data)[0].text
+    assert f"{data.Y.shape[0]} test points with labels, 12 labels, " in summary
+    assert "rarest labels (◆), which together have a fifth of all training labels, have " in summary
+    one = build_sections(report_data(np.array([50, 40, 30, 20, 20])))[0].text
+    assert "The rarest label (◆), which has a fifth of all training labels, has 20 training points at most." in one
 
 
 def test_ticks_of_a_short_logarithmic_axis_are_round() -> None:

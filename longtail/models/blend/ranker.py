@@ -31,7 +31,7 @@ from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
 from longtail.combine.selection import DEPTH, compared, measures
-from longtail.errors import DataError, ModelError, SettingsError
+from longtail.errors import DataError, ModelError, SettingsError, number_of
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
 from longtail.metrics.thresholds import threshold_of_probabilities
@@ -645,8 +645,8 @@ class Blend(Ranker):
     def _check_vector_size(self, X: csr_array) -> None:
         if self.vector_size >= X.shape[1]:
             raise SettingsError(
-                f"vector_size is {self.vector_size}, but X has {X.shape[1]} features. Vectors are the last features of "
-                "X, after at least one other feature."
+                f"vector_size is {self.vector_size}, but X has {number_of(X.shape[1], 'feature')}. Vectors are the "
+                "last features of X, after at least one other feature."
             )
 
     def _check_X(self, X: Any) -> csr_array:

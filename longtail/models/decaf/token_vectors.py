@@ -7,7 +7,7 @@ import zipfile
 
 import numpy as np
 
-from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
+from longtail.errors import BROKEN_ARRAY, DataError, SettingsError, number_of
 
 
 def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int | None) -> np.ndarray:
@@ -36,9 +36,11 @@ def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int |
     if not isinstance(vectors, np.ndarray) or vectors.ndim != 2 or vectors.dtype.kind != "f":
         raise DataError("holds no matrix of floats", path=path, remedy=remedy)
     if len(vectors) != n_features:
-        raise DataError(f"has {len(vectors):,} vectors for {n_features:,} features", path=path, remedy=remedy)
+        what = f"has {number_of(len(vectors), 'vector')} for {number_of(n_features, 'feature')}"
+        raise DataError(what, path=path, remedy=remedy)
     if not np.isfinite(vectors).all():
         raise DataError("has numbers that are not finite", path=path, remedy=remedy)
     if dim is not None and vectors.shape[1] != dim:
-        raise SettingsError(f"dim is {dim}, but the vectors of {os.fspath(path)} have {vectors.shape[1]} numbers")
+        size = number_of(vectors.shape[1], "number")
+        raise SettingsError(f"dim is {dim}, but the vectors of {os.fspath(path)} have {size}")
     return np.ascontiguousarray(vectors, np.float32)
