@@ -64,6 +64,8 @@ def learn_corrections(
         with doing(f"learning from {log.path.name}"):
             learnt = learn_from_log(folder, log)
         facts |= {"learnt": learnt.points, "unknown_labels": list(learnt.unknown_labels)}
+        if hasattr(tagger.ranker_, "learning_members"):  # of a blend, some members learn only when it is fitted
+            facts["learnt_by"] = list(dict.fromkeys(member.kind for member in tagger.ranker_.learning_members()))
     if json:
         print_json(facts)
         return
@@ -71,13 +73,23 @@ def learn_corrections(
         again = f" (there already: {facts['duplicates']:,})" if facts["duplicates"] else ""
         print_result(f"Stored {number_of(facts['stored'], 'correction')} in {log.path}{again}")
     if "learnt" in facts:
-        print_result(f"Trained {folder} on {number_of(facts['learnt'], 'correction')}")
+        print_result(_what_learnt(tagger.ranker_, folder, facts))
     else:
         use = f"To use its corrections, train again with --feedback {as_word(log.path)}"
         print_remark(f"{tagger.ranker_.kind} cannot learn without a new training. {use}.")
     if unknown := facts.get("unknown_labels"):
         shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
         print_remark(f"Labels that are not in the model and wait in the log: {len(unknown):,} ({shown})")
+
+
+def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
+    """Return what was trained: the whole model, or the members of a blend that learn without a new training."""
+    corrections = number_of(facts["learnt"], "correction")
+    if "learnt_by" not in facts:
+        return f"Trained {folder} on {corrections}"
+    others = list(dict.fromkeys(member.kind for member in ranker.members_ if member.kind not in facts["learnt_by"]))
+    rest = f"; {', '.join(others)} will learn from them in the next training with --feedback" if others else ""
+    return f"Trained {' and '.join(facts['learnt_by'])} in {folder} on {corrections}{rest}"
 
 
 def _corrections(name: str, options: DataOptions) -> Any:

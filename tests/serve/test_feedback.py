@@ -168,6 +168,16 @@ def test_a_blend_learns_at_once(folders: dict[str, Path], tmp_path: Path) -> Non
     assert (learnt.n_points_, learnt.label_counts_.sum()) == (73, 145)
 
 
+def test_learn_names_the_members_that_learn(folders: dict[str, Path], tmp_path: Path) -> None:
+    model, table = tmp_path / "blend", tmp_path / "new.csv"
+    longtail.Tagger("blend([parabel, knn, textmatch])").fit_dataset(longtail.read(folders["data"])).save(model)
+    table.write_text("text,labels\na red number5 quince,all about lime\n")
+    shown = " ".join(CliRunner().invoke(app, ["learn", str(model), str(table)]).stdout.split())
+    assert f"Trained knn in {model} on 1 correction; parabel, textmatch will learn" in shown
+    again = CliRunner().invoke(app, ["learn", str(model), "--json"])
+    assert json.loads(again.stdout)["learnt_by"] == ["knn"]
+
+
 def test_a_model_that_is_replaced_while_it_learns_is_learnt_again(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

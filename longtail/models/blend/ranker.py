@@ -495,14 +495,18 @@ class Blend(Ranker):
         words, vectors = self._columns(X)
         self.members_ = [copy(member) for member in self.members_]
         voters = self._voters()
-        for member in self.members_:
-            if member in voters or member.kind == "vectorknn":
-                member.partial_fit(vectors if member.takes_vectors else words, Y)  # type: ignore[attr-defined]
+        for member in self.learning_members():
+            member.partial_fit(vectors if member.takes_vectors else words, Y)  # type: ignore[attr-defined]
         points, labels = voters[0].points_.matrices(voters[0].n_features_in_)
         profile, unseen = copy(self.predictor_.profile), self.predictor_.unseen & (label_counts(Y) == 0)
         profile.update(points, labels, np.unique(Y.indices), self.n_jobs)
         self.predictor_ = replace(self.predictor_, frequency=frequencies(labels), unseen=unseen, profile=profile)
         return self
+
+    def learning_members(self) -> list[Ranker]:
+        """Return the fitted members that ``partial_fit`` trains; the others stay as they are."""
+        voters = self._voters()
+        return [member for member in self.members_ if member in voters or member.kind == "vectorknn"]
 
     def _voters(self) -> list[KNN]:
         """Return the members that take further points as they are."""
