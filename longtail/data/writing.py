@@ -28,6 +28,11 @@ _WRITTEN = re.compile(
     r"|((trn|tst)_[XY]|lbl_Z|vectorizer)\.npz"
 )
 _FILE_ENDINGS = {"sparse": (".txt",), "table": (".csv", ".tsv", ".jsonl")}
+_UNWRITTEN = (".json", ".npz", ".parquet")  # files that are read, or part of a folder, but not written alone
+_WRITABLE = (
+    "As one file, a dataset is written as .csv, .tsv or .jsonl (format 'table') or .txt (format 'sparse'), which may "
+    "be compressed (.gz, .xz, .zst); for every other format, name a folder."
+)
 _PAIRS_AT_ONCE = 1 << 18
 
 
@@ -114,9 +119,9 @@ def check_target(path: Path, format: str | None, compression: str | None) -> str
         )
     if compression is not None and f".{compression}" not in COMPRESSED:
         raise SettingsError(f"compression {compression!r} is unknown. Use gz, xz or zst")
-    if path.suffix in (".json", ".npz", ".parquet") or (kinds and format not in (None, *kinds)):
-        chosen = "npz" if format is None else format
-        raise SettingsError(f"format {chosen!r} is a folder of files, and {path.name} is the name of a file")
+    if Path(plain_name(path)).suffix in _UNWRITTEN or (kinds and format not in (None, *kinds)):
+        what = "" if format is None else f" with the format {format!r} (--to on the command line)"
+        raise SettingsError(f"{path.name} cannot be written{what}. {_WRITABLE}")
     if kinds and compression is not None:
         raise SettingsError("compression is for folders. End the file's name in .gz, .xz or .zst")
     return (format or kinds[0]) if kinds else None

@@ -136,8 +136,11 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
         ({}, "d", {"format": "svmlight"}, SettingsError, "cannot be written. Use one of sparse, lf, npz, json, table"),
         ({}, "d", {"compression": "zip"}, SettingsError, "compression 'zip' is unknown"),
         ({}, "d.txt", {"compression": "gz"}, SettingsError, "End the file's name in"),
-        ({}, "d.json", {"format": "json"}, SettingsError, "is a folder of files"),
-        ({}, "d.txt", {"format": "npz"}, SettingsError, "is a folder of files"),
+        ({}, "d.json", {"format": "json"}, SettingsError, "d.json cannot be written with the format 'json'.*a folder"),
+        ({}, "d.txt", {"format": "npz"}, SettingsError, "d.txt cannot be written with the format 'npz'.*a folder"),
+        ({}, "d.txt", {"format": "table"}, SettingsError, "table.*is written as .csv, .tsv or .jsonl"),
+        ({}, "d.json.gz", {}, SettingsError, "d.json.gz cannot be written. As one file"),
+        ({}, "d.parquet", {}, SettingsError, "d.parquet cannot be written. As one file, a dataset is written as .csv"),
     ],
 )
 def test_refusals_leave_nothing_behind(tmp_path, changes, name, options, error, message):
