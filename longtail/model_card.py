@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import zlib
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail._version import __version__
-from longtail.models.base import rankers_within
+from longtail.models.base import rankers_inside, rankers_within
 
 if TYPE_CHECKING:
     from longtail.models.base import Ranker
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 _LIBRARIES = ("numpy", "scipy", "numba")
 _KNOWN_ANYWAY = ("n_features_in_", "n_labels_", "why_")
 _METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
+_OF_EPOCHS = (
+    "Measured during training, after the best epoch of one network. What follows, such as averaging several networks "
+    "and learning the held-out points too, is not measured."
+)
 
 
 def data_checksum(*matrices: csr_array | None) -> str:
@@ -57,7 +62,7 @@ def model_card(tagger: StoredTagger) -> str:
         "## Settings",
         "\n".join([*_text_settings(tagger), *_settings(ranker)]),
     ]
-    parts += ["## Metrics on held-out training points", table] if (table := _metrics(ranker)) else []
+    parts += ["## Metrics on held-out training points", *_held_out_metrics(ranker)]
     parts += ["## Metrics", _metric_list(notes["metrics"])] if notes.get("metrics") else []
     parts += [
         "## Intended use",
@@ -94,16 +99,31 @@ def _settings(ranker: Ranker) -> list[str]:
     return [*lines, *([f"- {_inline(why)}"] if why else [])]
 
 
-def _metrics(ranker: Ranker) -> str:
-    """Return the held-out metrics of a blend and its members; empty if there are none."""
-    rows = [row for row in getattr(ranker, "report_", None) or [] if any(name in row for name in _METRICS)]
+def _held_out_metrics(ranker: Ranker) -> list[str]:
+    """Return a table of what was measured on held-out points while the model was trained, or that nothing is kept."""
+    rows = list(_measured(ranker, ranker.kind))
     if not rows:
-        return ""
+        return ["None are kept with this model. Measure it on points that it was not trained on: `longtail evaluate`."]
     lines = ["| model | " + " | ".join(_METRICS) + " |", "|---|" + "---:|" * len(_METRICS)]
     for row in rows:
         cells = [f"{row[name]:.2f}" if name in row else "" for name in _METRICS]
-        lines.append(f"| {row['model']} | " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        lines.append(f"| {_inline(row['model'])} | " + " | ".join(cells) + " |")
+    return ["\n".join(lines), *([_OF_EPOCHS] if any("epoch" in row for row in rows) else [])]
+
+
+def _measured(ranker: Ranker, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a ranker's report or its best epoch; where it has neither, those of its parts."""
+    report = [row for row in getattr(ranker, "report_", None) or [] if any(metric in row for metric in _METRICS)]
+    epochs = [entry for entry in getattr(ranker, "history_", None) or [] if "monitor" in entry]
+    if report:
+        yield from report
+    elif epochs:
+        best = max(epochs, key=lambda entry: entry["monitor"])
+        metrics = {metric: best[key] for metric in _METRICS if (key := f"validation_{metric}") in best}
+        yield {"model": f"{name}, epoch {int(best['epoch']) + 1}", "epoch": best["epoch"], **metrics}
+    else:
+        for part in rankers_inside(ranker):
+            yield from _measured(part, f"{name} › {part.kind}")
 
 
 def _metric_list(metrics: dict[str, Any]) -> str:
