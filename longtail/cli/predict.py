@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zlib import crc32
@@ -84,6 +85,7 @@ def predict_labels(
                 check_output_file(path, "--out", *read)
     if text:
         options.refuse_given("the texts are given with --text, and no file is read")
+    options = _without_labels(options)
     read_threshold(decisions.threshold)
     from longtail import store
 
@@ -155,6 +157,18 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
         raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl or .tsv.")
 
 
+def _without_labels(options: DataOptions) -> DataOptions:
+    """Leave out how labels are read, with a remark: verbs that read the same data take the same options.
+
+    The column of labels stays: a table of two columns has its text in the other one.
+    """
+    given = [name for name in ("labels_separator", "labels_file") if getattr(options, name) is not None]
+    if given:
+        names = " and ".join(f"--{name.replace('_', '-')}" for name in given)
+        print_remark(f"{names} {'has' if len(given) == 1 else 'have'} no effect: predict does not read labels.")
+    return replace(options, labels_separator=None, labels_file=None)
+
+
 # Points -------------------------------------------------------------------------------------------------------------
 
 
@@ -173,14 +187,17 @@ def read_blocks(name: str, tagger: Tagger, options: DataOptions) -> Iterator[Poi
     if name == "-":
         if sys.stdin is None:
             raise SettingsError("Standard input is closed, so there is nothing to read with --input -.")
+        options.refuse_given("standard input is read as one text per line")
         return streaming.line_blocks_of(sys.stdin.buffer, "standard input")
     path = Path(name)
     if reads_text and options.format is None and plain.endswith(".txt") and path.is_file():
+        options.refuse_given(f"{name} is read as one text per line")
         return streaming.text_file_blocks(path)
     kind = streaming.streamable(path, options.format)
     if kind == "table" and reads_text:
-        return streaming.table_blocks(path, options.text_column)
+        return streaming.table_blocks(path, options.text_column, options.labels_column)
     if kind == "sparse" and not reads_text:
+        replace(options, format=None).refuse_given(f"{name} is not a table")
         return streaming.sparse_blocks(path)
     return _read_whole(name, reads_text, options.for_model(tagger, name))
 

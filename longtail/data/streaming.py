@@ -60,13 +60,18 @@ def streamable(path: Path, format: str | None = None) -> str | None:
     return files.format if files.alone and files.format in ("table", "sparse") else None
 
 
-def table_blocks(path: Path, text: str | Sequence[str] | None = None) -> Iterator[PointBlock]:
-    """Yield the texts of a CSV, TSV, JSON-lines or Parquet file; `text` names the text column(s)."""
+def table_blocks(
+    path: Path, text: str | Sequence[str] | None = None, labels: str | None = None
+) -> Iterator[PointBlock]:
+    """Yield the texts of a CSV, TSV, JSON-lines or Parquet file.
+
+    `text` names the text column(s), `labels` the column with the labels, which are not read.
+    """
     from longtail.data.table import TableReader
 
     start = 0
     try:
-        for texts, ids in TableReader(text, require_labels=False).text_blocks(path, BLOCK):
+        for texts, ids in TableReader(text, labels, require_labels=False).text_blocks(path, BLOCK):
             yield PointBlock(start, texts, None, ids)
             start += len(texts)
     except DataError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from itertools import cycle, islice
@@ -157,6 +158,38 @@ def test_options_of_files_are_refused_where_texts_are_given(run: Run, table: Pat
         assert f"{option} has no effect: the texts are given with --text" in error
     refused = run("explain", "m", "--text", "a pear", "--text", "a plum", code=2).stderr
     assert "2 texts are given with --text. Give one" in " ".join(refused.split())
+
+
+def test_options_of_labels_without_effect_are_named(run: Run, table: Path, here: Path, sparse: Path) -> None:
+    run("train", table, "--model", "popular", "--out", "m")
+    for options, named in (
+        (["--labels-separator", "|"], "--labels-separator has no effect: predict does not read labels"),
+        (["--labels-separator", "|", "--labels-file", "no.csv"], "--labels-separator and --labels-file have no effect"),
+    ):
+        done = run("predict", "m", "--input", table, *options, "--json")
+        assert named in " ".join(done.stderr.split())
+        assert len(json.loads(done.stdout)) == 60
+    (here / "lines.txt").write_text("a pear\n")
+    for words in (["--labels-column", "labels"], ["--text-column", "text"]):
+        error = " ".join(run("predict", "m", "--input", "lines.txt", *words, code=2).stderr.split())
+        assert f"{words[0]} has no effect: lines.txt is read as one text per line" in error
+    error = run("predict", "m", "--input", "-", "--format", "table", code=2, input="a pear\n").stderr
+    assert "--format has no effect: standard input is read as one text per line" in " ".join(error.split())
+    run("train", sparse, "--model", "popular", "--out", "s")
+    points = sparse / "test.txt"
+    error = run("predict", "s", "--input", points, "--labels-column", "labels", code=2).stderr
+    assert "--labels-column has no effect" in " ".join(error.split())
+
+
+def test_the_column_of_labels_is_not_taken_for_text(run: Run, table: Path, here: Path) -> None:
+    """predict ignored --labels-column, and took the first of two columns with unusual names for the text."""
+    run("train", table, "--model", "popular", "--out", "m")
+    (here / "d.csv").write_text("subject,words\nx,a pear\n")
+    labels = ["--labels-column", "subject"]
+    refused = run("predict", "m", "--input", "d.csv", *labels, code=2).stderr
+    assert "no column has a usual name of the text column" in " ".join(refused.split())
+    (row,) = json.loads(run("predict", "m", "--input", "d.csv", *labels, "--text-column", "words", "--json").stdout)
+    assert row["text"] == "a pear"
 
 
 def test_a_separator_of_labels_that_are_lists_is_remarked_on(run: Run, here: Path) -> None:
