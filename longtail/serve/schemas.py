@@ -28,6 +28,7 @@ def _whole(value: Any) -> Any:
 WholeNumber = Annotated[int, BeforeValidator(_whole)]
 LabelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 _ONE_TEXT = "a web browser for the console"
+_TEXTS = "One text, or several. A text of the list that is empty or has no word that the model knows gets no label."
 _LEFT_OUT: Any = None  # the default of a field that may be left out but not be null
 _MOST_SHOWN = 3  # errors named in one answer
 
@@ -176,14 +177,16 @@ class RequestShapes:
     """The shapes of requests under the limits of one service."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        texts = Annotated[list[Text], Field(min_length=1, max_length=settings.max_batch)]
+        texts = Annotated[
+            list[str], Field(min_length=1, max_length=settings.max_batch)
+        ]  # one empty text fails no batch
         name: Any = Annotated[str, StringConstraints(max_length=100)] | None
         model: Any = (name, Field(None, description="Name of the model; the default model without one."))
         self.suggest: Any = create_model(
             "SuggestRequest",
             __base__=_Strict,
             __doc__="One text or a list of texts.",
-            texts=(Text | texts, Field(description="One text, or several.", examples=[_ONE_TEXT, [_ONE_TEXT, "mail"]])),
+            texts=(Text | texts, Field(description=_TEXTS, examples=[_ONE_TEXT, [_ONE_TEXT, "mail"]])),
             k=(WholeNumber, Field(5, ge=1, le=settings.max_k, description="Maximum number of labels per text.")),
             threshold=(float, Field(0.0, ge=0, le=1, description="Lowest probability of a suggested label.")),
             model=model,

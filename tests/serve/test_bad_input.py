@@ -31,7 +31,7 @@ JSON = {"Content-Type": "application/json"}
         (b"{}", 422, "texts: field required"),
         (b'{"texts": ""}', 422, "texts: string should have at least 1 character."),
         (b'{"texts": []}', 422, "texts: list should have at least 1 item"),
-        (b'{"texts": ["a", ""]}', 422, "texts[1]: string should have at least 1 character"),
+        (b'{"texts": ["a", null]}', 422, "texts[1]: input should be a valid string"),
         (b'{"texts": ["a", 7]}', 422, "texts[1]: input should be a valid string."),
         (b'{"texts": "a", "k": 0}', 422, "k: input should be greater than or equal to 1"),
         (b'{"texts": "a", "k": 1000000}', 422, "k: input should be less than or equal to 100"),

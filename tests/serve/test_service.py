@@ -49,6 +49,17 @@ def test_k_threshold_and_model(server: Server) -> None:
     assert server.suggest("a red apple", model="net").json()["model"] == "net"
 
 
+def test_an_empty_text_does_not_fail_its_batch(server: Server) -> None:
+    """A row without a text in a long file made the whole request an error."""
+    for model in ("tree", "net"):
+        alone = server.suggest(TEXTS[0], model=model).json()["results"]
+        answer = server.suggest(["", TEXTS[0], " \n", "zzz"], model=model)
+        assert answer.status_code == 200
+        assert answer.json()["results"] == [[], *alone, [], []]
+        assert server.suggest([""], model=model).json()["results"] == [[]]
+    assert server.suggest("").status_code == 422  # the request holds nothing to label
+
+
 def test_many_requests_at_once_get_their_own_answers(server: Server) -> None:
     alone = [server.suggest(text, k=3).json()["results"][0] for text in TEXTS]
     jobs = [i % len(TEXTS) for i in range(120)]
