@@ -9,7 +9,7 @@ import math
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -112,6 +112,14 @@ class EpochRanker(PresetRanker):
         """Return whether a fit to so many points, of which some are held out, will train once more."""
         held = min(MOST_HELD_OUT, int(n_points * self.settings().validation_fraction))
         return self._trains_again(n_points - held)
+
+    def _batch_size(self, n_points: int) -> int:
+        """Return the number of points per step of a training on so many points."""
+        return self.settings().batch_size or usual_batch_size(n_points)
+
+    def _with_usual_choices(self) -> Self:
+        """Return an unfitted copy that chooses nothing on held-out points, so that its fit is a single training."""
+        return self.unfitted()
 
     def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
         """Return the settings of the training loop, checked before any work is done."""

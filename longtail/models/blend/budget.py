@@ -13,8 +13,9 @@ import numpy as np
 
 from longtail import progress
 from longtail.models.base import Ranker
-from longtail.models.epoch_ranker import EpochRanker, usual_batch_size
+from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker
 from longtail.models.training_part import TrainingPart
+from longtail.sparse import Pair
 
 _log = logging.getLogger("longtail.models")
 
@@ -167,23 +168,29 @@ class Budget:
         return self._seconds_for(member, part, size // 4) * (4 * n / size) ** _GROWTH
 
     def _measure_steps(self, member: EpochRanker, part: TrainingPart) -> float:
-        """Return the expected seconds of a network: step time times number of steps, plus fixed costs."""
+        """Return the expected seconds of a network: epochs of steps and of a measurement each, plus fixed costs."""
         n, settings = len(part.rows), member.settings()
-        batch = settings.batch_size or usual_batch_size(n)
-        short = member.unfitted().set_params(epochs=1, batch_size=batch, validation_fraction=0.0)
-        self._seconds_for(short, part, batch)  # so that kernels are compiled
+        batch = member._batch_size(n)
+        short = member._with_usual_choices().set_params(epochs=1, batch_size=batch, validation_fraction=0.0)
+        held = part.held
+        if held is not None and part.rest is not None:  # measured on no more than the member will hold out itself
+            n_held = min(MOST_HELD_OUT, int(settings.validation_fraction * n))
+            held = (held[0][:n_held], held[1][:n_held]) if n_held else None
+        self._seconds_for(short, part, batch, held)  # so that kernels are compiled
         stamps: list[float] = []
         with progress.listen(lambda stage, share: stamps.append(time.perf_counter()) if "training" in stage else None):
-            total = self._seconds_for(short, part, _STEPS * batch)
-        steps = np.diff(stamps)
-        step = float(np.median(steps[steps > 0])) if len(steps) > 2 else total / _STEPS
-        return step * settings.epochs * max(1.0, n / batch) + 2 * max(0.0, total - step * _STEPS)
+            total = self._seconds_for(short, part, _STEPS * batch, held)
+        gaps = np.diff(stamps)  # between steps; the last one is the measurement after the epoch
+        steps, measuring = gaps[:-1], float(gaps[-1]) if len(gaps) > 2 else 0.0
+        step = float(np.median(steps[steps > 0])) if len(gaps) > 2 else total / _STEPS
+        epoch = step * max(1.0, n / batch) + measuring
+        return epoch * settings.epochs + max(0.0, total - step * _STEPS - measuring)
 
     @staticmethod
-    def _seconds_for(member: Ranker, part: TrainingPart, n_points: int) -> float:
+    def _seconds_for(member: Ranker, part: TrainingPart, n_points: int, held: Pair | None = None) -> float:
         """Return the seconds of a fit to some points; a network builds no index, which would take longer than steps."""
         chosen = np.random.default_rng([0, 11]).permutation(len(part.rows))[: max(64, n_points)]
-        sample = replace(part, rows=np.sort(part.rows[chosen]), rest=None, held=None, listed_elsewhere=True)
+        sample = replace(part, rows=np.sort(part.rows[chosen]), rest=None, held=held, listed_elsewhere=True)
         begin = time.perf_counter()
         member.unfitted()._fit_part(sample)
         return time.perf_counter() - begin

@@ -305,9 +305,18 @@ class DXML(EpochRanker):
         return settings
 
     def _loop_for(self, settings: Any, n_points: int, epochs: int | None = None) -> LoopSettings:
-        size = settings.batch_size or default_batch_size(n_points)
+        size = self._batch_size(n_points)
         rate = settings.learning_rate or default_rate(size)
         return self._loop(settings, size, rate, epochs)
+
+    def _batch_size(self, n_points: int) -> int:
+        return self.settings().batch_size or default_batch_size(n_points)
+
+    def _with_usual_choices(self) -> Self:
+        copy = self.unfitted()
+        given = vars(self.settings())
+        copy._settled = {name: usual if given[name] is None else given[name] for name, usual in asdict(Vote()).items()}
+        return copy
 
     def _learn_label_vectors(self, settings: Any, Y: csr_array, n_points: int) -> list[np.ndarray]:
         """Return label vectors for each network, from the graph of these labels, which no held-out point is part of."""

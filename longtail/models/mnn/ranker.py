@@ -231,6 +231,12 @@ class MNN(EpochRanker):
             copy._settled = fitted._choices() | {"scale": (fitted.scorer_.slope, fitted.scorer_.offset)}
         return copy
 
+    def _with_usual_choices(self) -> Self:
+        settings, copy = self.settings(), self.unfitted()
+        scoring = Scoring() if settings.scoring == "auto" else Scoring(settings.scoring)
+        copy._settled = {"n_negatives": settings.n_negatives or NEGATIVES[0], "scoring": asdict(scoring)}
+        return copy
+
     def _best_of_negatives(
         self,
         settings: Any,
