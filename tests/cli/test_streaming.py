@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from longtail.cli import warm
 from longtail.data import streaming
+from longtail.kernels import cache_folders
 from tests.cli.conftest import FRUITS, Run
 
 TEXTS = [f"a {FRUITS[i % 6]} and number{i}" for i in range(23)]
@@ -156,8 +158,20 @@ def test_a_wrong_row_leaves_nothing(run: Run, model: Path, here: Path) -> None:
     assert not list(here.glob("x.*"))
 
 
+def test_warm_says_beforehand_how_long_it_takes(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
+    assert warm.expected_duration(1, compiled=False) == "about 20 s"
+    assert warm.expected_duration(19, compiled=False) == "about 70 s"
+    assert warm.expected_duration(19, compiled=True) == "about 70 s, and less where they are compiled already"
+    monkeypatch.setattr(cache_folders, "readable_folders", lambda: (here,))
+    assert not warm.anything_compiled()
+    (here / "topk.csr_top_k-37.py311.nbi").touch()
+    assert warm.anything_compiled()
+
+
 def test_warm(run: Run) -> None:
     found = json.loads(run("warm", "--model", "popular", "--json").stdout)
     assert (found["models"], found["left_out"]) == (["popular"], [])
-    assert "popular" in run("warm", "-m", "popular").stdout
+    shown = run("warm", "-m", "popular")
+    assert "popular" in shown.stdout
+    assert "compiling kernels of 1 model, once per machine; " in " ".join(shown.stderr.split())
     assert "bonsay" in run("warm", "--model", "bonsay", code=2).stderr
