@@ -27,13 +27,14 @@ from benchmarks import render, results
 from benchmarks.paths import DATA_ROOT
 from benchmarks.variants import Variant, measured
 from benchmarks.zero_shot import zero_shot
+from longtail.models.epoch_ranker import usual_batch_size
 
 PARTS = ("accuracy", "zero-shot")
 WITH_VECTORS, WITHOUT_VECTORS = "with sentence vectors", "the same run without them"
 _TEXTS_TIMED = 300
 _MANY_LABELS = 20_000  # from here on Blend chooses one tree instead of one classifier per label
 _SOME_POINTS, _FEW_FEATURES = range(1_000, 20_000), 5_000  # with which Blend chooses these too, without label text
-_DECAF = "n_networks=1, n_candidates=1024"
+_DECAF = "n_networks=1, epochs=5, n_candidates=1024, n_hard=4, dropout=0.1"
 _FURTHER = {"fastxml": "fastxml(n_trees=50, cost=4.0)", "mnn": "mnn"}
 
 
@@ -42,12 +43,13 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
 
     Members are those that Blend chooses by the data, so that a variant differs from the whole by one member.
     """
+    decaf = f"{_DECAF}, batch_size={usual_batch_size(shape[0])}"
     members = {
         "linear": "dismec" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
         "knn": "knn",
         **(_FURTHER if not text and shape[0] in _SOME_POINTS and shape[1] <= _FEW_FEATURES else {}),
         **({"textmatch": "textmatch"} if text else {}),
-        "network": f"decaf({_DECAF})" if text else "glas",
+        "network": f"decaf({decaf})" if text else "glas",
     }
     named = {"blend": Variant("blend")}
     for left_out in members:
@@ -55,7 +57,7 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
         named[f"without {left_out}"] = Variant(f"blend([{', '.join(rest)}])")
     if text:
         named["no-text"] = Variant("blend", text=False)
-        small = [*list(members.values())[:-1], f"decaf({_DECAF}, dtype='int8')"]
+        small = [*list(members.values())[:-1], f"decaf({decaf}, dtype='int8')"]
         named["int8"] = Variant(f"blend([{', '.join(small)}])")
     return named
 

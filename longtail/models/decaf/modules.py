@@ -26,7 +26,7 @@ from longtail.labels.clusters import balanced_clusters, members
 from longtail.models.decaf.adjusting import Adjustment, learn_adjustment, token_counts
 from longtail.models.decaf.learner import OwnTargets, ShortlistSampler, TextLearner
 from longtail.models.decaf.network import CHUNK, Targets, TextNetwork, TextNetworkSettings
-from longtail.models.decaf.presets import paper_sizes
+from longtail.models.decaf.presets import LISTED, MOST_PER_STEP, paper_sizes
 from longtail.models.decaf.trained import DocumentEncoder, TrainedNetwork
 from longtail.models.epoch_ranker import usual_batch_size
 from longtail.neural.encoding import activate, sum_tokens
@@ -42,6 +42,7 @@ MOST_LISTED = 1000  # labels of a point's shortlist at most
 _LIKELY_LABELS = 100_000
 _SEARCH_RECALL = 0.98  # of the search for the classifiers of highest score
 _SAMPLE = 2000
+_MINING_PROBES = 16  # partitions that are opened for hard negatives: most of the labels of highest score are enough
 _SURROGATE_DROPOUT, _SURROGATE_RATE = 0.5, 0.01  # of Module I
 
 
@@ -86,7 +87,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
     dim, n_clusters = paper_sizes(n_labels)
     if settings.preset != "paper":
         n_clusters = 1 << max(1, int(np.log2(max(2, n_labels / 8))))
-    size = max(1, (settings.batch_size or usual_batch_size(n_points)) // settings.n_workers)
+    size = max(1, (settings.batch_size or usual_batch_size(n_points, MOST_PER_STEP)) // settings.n_workers)
     loop = LoopSettings(
         settings.epochs,
         size,
@@ -254,6 +255,22 @@ class Training:
         # S is frozen in module IV, the encoder that it was learnt with included.
         guide = None if clusters is None or before is None else before.document_encoder()
         return Ranking(network, guide, clusters, cluster_of, beam), history
+
+    @property
+    def mines(self) -> bool:
+        """Whether networks learn from hard negatives that the first of them lists."""
+        return self.plan.shortlist == "search" and self.plan.n_hard != 0 and self.listed is None
+
+    def mined(self, network: TextNetwork) -> np.ndarray:
+        """Return the labels that a trained network scores highest for each training point, (N, S)."""
+        jobs, encoder = self.plan.network.n_jobs, network.document_encoder()
+        labels = with_bias_column(network.classifiers(), network.tables["c"])
+        index = make_index(labels, "ip", n_probe=_MINING_PROBES, n_jobs=jobs)
+        listed = np.empty((len(self.rows), min(LISTED, len(labels))), np.int32)
+        for start in range(0, len(listed), CHUNK):
+            x = encoder(SparseRows.of(self.X[self.rows[start : start + CHUNK]]), jobs)
+            listed[start : start + CHUNK] = index.search(x, listed.shape[1], n_jobs=jobs)[0]
+        return listed
 
     def absorb(self, network: TextNetwork, rows: np.ndarray, Y: csr_array) -> None:
         """Train on the held-out points too, once they are needed no more: a few steps among points seen before.

@@ -13,15 +13,18 @@ from typing import Any
 from longtail.neural.choices import SCHEDULES
 from longtail.params import DROPOUT, NOT_NEGATIVE, POSITIVE, Boolean, Constraint, Integer, OneOf, PathName, optional
 
+MOST_PER_STEP = 256  # points of a batch at most, unless the user says otherwise
+LISTED = 24  # labels per training point that hard negatives are drawn from, correct ones among them
+
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
         "dim": 256,
         "n_networks": 3,
         "shortlist": "search",
         "n_candidates": 2048,
-        "n_hard": 4,
-        "dropout": 0.1,
-        "epochs": 5,
+        "n_hard": 8,
+        "dropout": 0.3,
+        "epochs": 8,
         "batch_size": None,
         "learning_rate": 0.1,
         "validation_fraction": 0.05,

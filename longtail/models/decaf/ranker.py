@@ -7,10 +7,11 @@ label's alone, so that labels which share words learn from each other and a rare
 Choices made here. The paper trains in four modules (:mod:`longtail.models.decaf.modules`) on a GPU; ``preset="paper"``
 does so. ``preset="fast"`` is made for a few cores: the same network, trained by Module IV alone, against candidates
 that a batch shares, in one matrix product; negatives are weighted by one over their probability of being drawn, to a
-power (`correction`). Labels are then searched by their classifiers directly. Refinement vectors start at the mean of
-their label's points, no ReLU follows the block of documents, and the tables are stepped by Adagrad with one sum per
-row: ``benchmarks/recipes`` has what each of these choices adds. Probabilities of three networks are averaged, as in
-the paper. Held-out points decide how far the vectors of rare tokens are trusted
+power (`correction`). The first network lists the labels that it takes for likely at each training point, and the other
+networks learn from these as hard negatives. Labels are then searched by their classifiers directly. Refinement vectors
+start at the mean of their label's points, no ReLU follows the block of documents, and the tables are stepped by Adagrad
+with one sum per row: ``benchmarks/recipes`` has what each of these choices adds. Probabilities of three networks are
+averaged, as in the paper. Held-out points decide how far the vectors of rare tokens are trusted
 (:mod:`longtail.models.decaf.adjusting`); in the end they are learnt from too, in a few steps.
 
 Where points and labels are things of one kind, such as products, the label that a point is itself has the most similar
@@ -33,7 +34,7 @@ from longtail.errors import ModelError
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features, data_bytes
-from longtail.models.decaf.presets import ADVANCED, PRESETS, paper_sizes
+from longtail.models.decaf.presets import ADVANCED, LISTED, MOST_PER_STEP, PRESETS, paper_sizes
 from longtail.models.decaf.trained import FACTS, DecafScorer
 from longtail.models.epoch_ranker import MOST_HELD_OUT, EpochRanker, usual_batch_size
 from longtail.models.learning_copy import learns_on_a_copy
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from longtail.models.decaf.network import TextNetwork
 
 _CHUNK = 8192  # points whose clusters are searched at once
-_LISTED = 24  # labels of a training point's list that hard negatives are drawn from
 
 
 class Choices(NamedTuple):
@@ -73,8 +73,8 @@ class DECAF(EpochRanker):
         Length of token and label vectors. Longer vectors are slower and slightly more accurate. In the paper 300, or
         512 from 320,000 labels on.
     n_networks : int, optional
-        Number of networks in the ensemble, 3 by default; they share Module I. With 1, training and prediction take a
-        third of the time and P@5 falls by about 1.
+        Number of networks in the ensemble, 3 by default; they share Module I. With 1, training takes a third of the
+        time, prediction half of it, and P@5 falls by about 1.
     classifier : {"both", "text", "refinement"}
         Parts of a classifier; one alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
     shortlist : {"search", "clusters", "hnsw", "tree"}, optional
@@ -88,13 +88,14 @@ class DECAF(EpochRanker):
     n_candidates : int, optional
         Number of labels drawn per batch beside its own; with no more labels than this every point meets all of them.
     n_hard : int, optional
-        Number of labels of each point's shortlist that take part in a batch; in the paper all.
+        Number of labels of each point's shortlist that take part in a batch as hard negatives; in the paper all. In the
+        fast preset the first network has none, and lists those of the others.
     dropout : float, optional
         Dropout after each ReLU.
     epochs : int, optional
         Passes over the points in Modules II and IV.
     batch_size : int, optional
-        Points per step, divided among the workers; in the fast preset about a hundredth of the points, from 32 to 512.
+        Points per step, divided among the workers; in the fast preset about a hundredth of the points, from 32 to 256.
     learning_rate : float, optional
         Learning rate at its highest: of Adagrad in the fast preset, of Adam in the paper's.
     validation_fraction : float, optional
@@ -221,14 +222,7 @@ class DECAF(EpochRanker):
         plan = make_plan(settings, len(part.rows), len(labels), part.listed_elsewhere)
         self._training = self._prepare(part, settings, labels, plan)
         self._training.tokens, self._training.adjustment = tokens, self._choices.adjustment
-        surrogate = self._training.surrogate()
-        if settings.n_workers > 1:  # the workers use all cores: one network after another
-            trained = [self._training.ranker(number, surrogate) for number in range(settings.n_networks)]
-        else:
-            shared = self._training.for_another_process() if current().remote else self._training, surrogate
-            trained = current().map(
-                _train_network, range(settings.n_networks), shared, n_jobs=1, uses_whole_machine=True
-            )
+        trained = self._train_networks(self._training, settings)
         self._rankings = [ranking for ranking, _ in trained]
         self.history_ = [entry for _, history in trained for entry in history]
         self.scorer_ = self._make_scorer(labels, exact=True)
@@ -237,6 +231,23 @@ class DECAF(EpochRanker):
         if self._adjustment is not None:
             self.scorer_ = self._make_scorer(labels, exact=True)
         self._add_labels_without_points(part, labels)
+
+    @staticmethod
+    def _train_networks(training: Training, settings: Any) -> list[tuple[Ranking, list[Any]]]:
+        """Train the ensemble; the first network may list hard negatives for the others."""
+        surrogate, numbers = training.surrogate(), range(settings.n_networks)
+
+        def trained(some: range) -> list[tuple[Ranking, list[Any]]]:
+            if settings.n_workers > 1:  # the workers use all cores: one network after another
+                return [training.ranker(number, surrogate) for number in some]
+            shared = training.for_another_process() if current().remote else training, surrogate
+            return current().map(_train_network, some, shared, n_jobs=1, uses_whole_machine=True)
+
+        if len(numbers) == 1 or not training.mines:
+            return trained(numbers)
+        first = trained(numbers[:1])
+        training.listed = training.mined(first[0][0].network)
+        return first + trained(numbers[1:])
 
     @property
     def _choices(self) -> Choices:
@@ -273,7 +284,7 @@ class DECAF(EpochRanker):
             from longtail.models.parabel import Parabel
 
             self.tree_ = Parabel(n_jobs=self.n_jobs, random_state=self._seed).fit(X, part.Y[part.rows])
-            negatives = self.tree_.predict(X, _LISTED)
+            negatives = self.tree_.predict(X, LISTED)
         listed = None
         if negatives is not None and (settings.n_hard != 0 or self.tree_ is not None):
             listed = _padded(negatives, labels)
@@ -337,7 +348,7 @@ class DECAF(EpochRanker):
 
         settings, (n, n_features) = self.settings(), X.shape
         n_labels = int(np.count_nonzero(label_counts(Y)))
-        batch = settings.batch_size or usual_batch_size(n)
+        batch = self._batch_size(n)
         dim = settings.dim or paper_sizes(n_labels)[0]
         n_hard = MOST_LISTED if settings.n_hard is None else settings.n_hard
         candidates = min(n_labels, settings.n_candidates + batch * (8 + n_hard))
@@ -388,6 +399,9 @@ class DECAF(EpochRanker):
 
     def _rest_share(self, n_points: int) -> float:
         return 0.15
+
+    def _batch_size(self, n_points: int) -> int:
+        return self.settings().batch_size or usual_batch_size(n_points, MOST_PER_STEP)
 
     # Prediction --------------------------------------------------------------------------------------------------
 

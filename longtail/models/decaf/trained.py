@@ -28,6 +28,7 @@ from longtail.store.invariants import REMEDY, Rules, codes, floats, indices
 
 FACTS = {"networks": ListOf(Record({"beam": Integer(0), "relu": YES_NO, "index": optional(Record())}), 1, 1000)}
 """What the facts of a stored :class:`DecafScorer` must be."""
+_LISTING = 2  # networks that list candidates: without a third, P@k and B@k of held-out points fell by at most 0.1
 Encoded = tuple[np.ndarray, np.ndarray]
 
 
@@ -263,7 +264,8 @@ class DecafScorer:
 
     def shortlist(self, encoded: EncodedPoints, width: int, n_jobs: int | None) -> np.ndarray:
         """Return candidate labels, (N, S), -1 for none."""
-        lists = [n.shortlist(e, width, n_jobs) for n, e in zip(self.networks, encoded.vectors, strict=True)]
+        listing = zip(self.networks[:_LISTING], encoded.vectors, strict=False)
+        lists = [network.shortlist(vectors, width, n_jobs) for network, vectors in listing]
         positions = lists[0] if len(lists) == 1 else _mark_repeats(np.concatenate(lists, axis=1))
         self._leave_out_own(encoded, positions, n_jobs)
         return self.labels.numbers(positions, n_jobs)
