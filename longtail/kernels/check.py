@@ -52,6 +52,15 @@ def most_above(words, mask, least):
 
 
 @njit(cache=True, nogil=True, borrows=True)
+def never_descends(values):
+    """Return whether no value is smaller than the one before it."""
+    ordered = True
+    for i in range(len(values) - 1):
+        ordered &= values[i] <= values[i + 1]
+    return ordered
+
+
+@njit(cache=True, nogil=True, borrows=True)
 def are_label_trees(trees, met, limits):
     """Return whether levels, children and labels of every tree fit together.
 

@@ -56,6 +56,20 @@ def test_how_far_some_bits_are_above_a_bound() -> None:
     assert check.most_above(frozen(words[:0]), mask, np.uint32(0)) == 0
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_values_descend_where_one_is_smaller_than_the_one_before(kind: type) -> None:
+    limits = np.iinfo(kind)
+    for n in (0, 1, 2, 100):
+        values = np.arange(n, dtype=kind) // 2
+        assert check.never_descends(frozen(values))
+        for at in range(1, n):
+            for smaller in (values[at - 1] - 1, limits.min):
+                changed = values.copy()
+                changed[at:] = smaller
+                assert not check.never_descends(frozen(changed))
+    assert check.never_descends(frozen(np.array([limits.min, 0, limits.max], kind)))
+
+
 def test_many_descents_are_counted() -> None:
     for n in (1 << 15, (1 << 15) + 1, (1 << 16) + 1, 5 << 15):  # counts of 16 bits must not overflow
         nodes = frozen(np.zeros(n, np.int32))
