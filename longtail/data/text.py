@@ -485,7 +485,7 @@ class TextVectorizer(Params):
             (blob.dtype, offsets.dtype, idf.dtype) != (np.uint8, np.int64, np.float32)
             or offsets[0] != 0
             or offsets[-1] > blob.size - table.PAD  # a sum could overflow
-            or (np.diff(offsets) <= 0).any()
+            or (offsets[1:] <= offsets[:-1]).any()  # a difference could overflow
             or (vectorizer.hashing is None and offsets.size != n_features + 1)
             or idf.size != (n_features if vectorizer.idf else 0)
             or not ((idf > 0) & np.isfinite(idf)).all()

@@ -9,6 +9,7 @@ import numpy as np
 from longtail.kernels.compiling import inner, njit
 
 FINE, UNORDERED, IMPOSSIBLE = 0, 1, 2
+_COUNTED = 1 << 15  # comparisons whose count fits into 16 bits: more of them in one vector than of 32 bits
 
 
 class LabelTrees(NamedTuple):
@@ -48,6 +49,15 @@ def most_above(words, mask, least):
     for i in range(len(words)):
         most = max(most, np.uint32((words[i] & mask) - least))
     return most
+
+
+@njit(cache=True, nogil=True, borrows=True)
+def never_descends(values):
+    """Return whether no value is smaller than the one before it."""
+    ordered = True
+    for i in range(len(values) - 1):
+        ordered &= values[i] <= values[i + 1]
+    return ordered
 
 
 @njit(cache=True, nogil=True, borrows=True)
@@ -125,11 +135,11 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         return True
     own = nodes[start:stop]
     descents = np.int64(0)  # in one pass with vector instructions, to be compared with those between features
-    for block in range(0, len(own) - 1, 1 << 20):
+    for block in range(0, len(own) - 1, _COUNTED):
         left, right = own[block : len(own) - 1], own[block + 1 :]
-        some = np.uint32(0)
-        for i in range(min(1 << 20, len(right))):
-            some = np.uint32(some + np.uint32(right[i] <= left[i]))
+        some = np.uint16(0)
+        for i in range(min(_COUNTED, len(right))):
+            some = np.uint16(some + np.uint16(right[i] <= left[i]))
         descents += np.int64(some)
     first, last = 0, len(ptr) - 3  # the features with the first and with the last entry: between them all can be read
     while ptr[first + 2] == start:
@@ -138,12 +148,13 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
         last -= 2
     outside = own[0] < 0 or _is_outside(ptr, nodes, first, first_label, n_nodes)
     outside |= _is_outside(ptr, nodes, last, first_label, n_nodes)
-    one, begin, expected = np.uint64(1), np.uint64(ptr[first + 2]), np.int64(0)
+    one, two, begin, expected = np.uint64(1), np.uint64(2), np.uint64(ptr[first + 2]), np.int64(0)
     if first < last:
         outside |= nodes[begin] < 0
         expected += nodes[begin] <= nodes[begin - one]
-    for row in range(first + 2, last, 2):  # without branches: no processor foresees which rows are empty
-        middle, end = np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
+    # Without branches: no processor foresees which rows are empty. An index without a sign needs no look at its sign.
+    for row in range(np.uint64(first + 2), np.uint64(last), two):
+        middle, end = np.uint64(ptr[row + one]), np.uint64(ptr[row + two])
         final, following = nodes[end - one], nodes[end]
         outside |= (begin != middle) & (nodes[middle - one] >= first_label)
         outside |= (middle != end) & (nodes[middle] < first_label)

@@ -444,7 +444,7 @@ def _order_problem(rule: Array, flat: np.ndarray, known: Sizes) -> str | None:
         end = size_of(rule.into, known)
         if not len(flat) or flat[0] != 0 or flat[-1] != end:
             return f"does not go from 0 to {end}"
-        if (flat[1:] < flat[:-1]).any():
+        if not check.never_descends(frozen(flat)):
             return "descends"
     if rule.distinct and len(flat) and np.bincount(flat).max() > 1:
         return "holds a number twice"

@@ -17,7 +17,7 @@ from longtail.names import Names
 from longtail.params import NOT_NEGATIVE, SHARE, Boolean, Constraint, Integer, OneOf, Params, optional
 from longtail.sparse import with_prefix, without_prefix
 from longtail.store.facts import ListOf, Record, Text, check_facts
-from longtail.store.invariants import REMEDY, Array, Rules, check_arrays, codes, counts, floats, packed_names
+from longtail.store.invariants import REMEDY, Rules, check_arrays, codes, counts, floats, packed_names
 
 if TYPE_CHECKING:
     from longtail.data import TextVectorizer
@@ -118,7 +118,7 @@ class StoredTagger(Params):
                 raise ModelError(f"{stored.folder}: vectoriser and ranker differ in their features. {REMEDY}")
             vocabulary = {
                 "terms": codes("terms.bytes", "u1"),
-                "offsets": Array("i8", "terms+1", least=0),
+                "offsets": codes("terms+1", "i8"),  # compared in `TextVectorizer.from_arrays`
                 "idf": floats("D" if settings["idf"] else "0", above=0),  # rows are divided by their lengths
             }
             rules |= Rules(vocabulary).prefixed("vectorizer_")

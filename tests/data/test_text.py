@@ -232,6 +232,13 @@ def test_refuses_arrays_that_do_not_fit(change: dict[str, np.ndarray]) -> None:
         TextVectorizer.from_arrays(meta, {**arrays, **change})
 
 
+def test_refuses_offsets_whose_differences_overflow() -> None:
+    meta, arrays = TextVectorizer().fit(["cat dog fox owl"]).to_arrays()
+    offsets = np.array([0, (1 << 63) - 1, -(1 << 63), -1, 6])  # each difference is positive in 64 bits
+    with pytest.raises(ModelError, match="do not fit together"):
+        TextVectorizer.from_arrays(meta, arrays | {"offsets": offsets})
+
+
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf])
 def test_an_inverse_frequency_that_no_fit_gives_is_refused(value: float) -> None:
     """Rows are divided by their lengths, and one of zeros has none."""

@@ -56,6 +56,28 @@ def test_how_far_some_bits_are_above_a_bound() -> None:
     assert check.most_above(frozen(words[:0]), mask, np.uint32(0)) == 0
 
 
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_values_descend_where_one_is_smaller_than_the_one_before(kind: type) -> None:
+    limits = np.iinfo(kind)
+    for n in (0, 1, 2, 100):
+        values = np.arange(n, dtype=kind) // 2
+        assert check.never_descends(frozen(values))
+        for at in range(1, n):
+            for smaller in (values[at - 1] - 1, limits.min):
+                changed = values.copy()
+                changed[at:] = smaller
+                assert not check.never_descends(frozen(changed))
+    assert check.never_descends(frozen(np.array([limits.min, 0, limits.max], kind)))
+
+
+def test_many_descents_are_counted() -> None:
+    for n in (1 << 15, (1 << 15) + 1, (1 << 16) + 1, 5 << 15):  # counts of 16 bits must not overflow
+        nodes = frozen(np.zeros(n, np.int32))
+        one_row, one_row_each = np.array([0, 0, n], np.int32), np.arange(n + 1, dtype=np.int32).repeat(2)[:-1]
+        assert not check.rows_hold_nodes(frozen(one_row), nodes, 0, n)
+        assert check.rows_hold_nodes(frozen(one_row_each), nodes, 0, n)
+
+
 def test_trees_of_points_lead_to_leaves_exactly_where_a_plain_rule_says_so() -> None:
     rng, seen = np.random.default_rng(0), {True: 0, False: 0}
     for _ in range(2000):
