@@ -22,7 +22,7 @@ import numpy as np
 
 from longtail.kernels import products
 from longtail.kernels.best import highest, insert, keep_best, n_lanes, reached, sort_descending
-from longtail.kernels.compiling import inlined, inner, kernel
+from longtail.kernels.compiling import inner, kernel
 from longtail.kernels.products import INNER_NODES, LABELS, Point, Tree, score_nodes, whole_cost
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE
 
@@ -156,7 +156,7 @@ class Best(NamedTuple):
     lanes: np.ndarray  # scratch of n_lanes(k)
 
 
-@inlined
+@inner(borrows=True)
 def _chance(margin):
     """Return the logistic function to about 1e-7, as 2^-n times a polynomial; several times as fast as exp."""
     z = -abs(margin)
@@ -172,7 +172,7 @@ def _chance(margin):
     return np.float32(1.0) / (np.float32(1.0) + e) if margin > 0 else e / (np.float32(1.0) + e)
 
 
-@inlined
+@inner(borrows=True)
 def _least_margin(ratio, slope):
     """Return the margin below which a probability is below `ratio`; slightly less, because of rounding."""
     if ratio <= 0.0 or ratio >= 1.0:
@@ -250,7 +250,7 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
     return n
 
 
-@inlined
+@inner(borrows=True)
 def descend(tree, point, options, beam, best):
     """Follow one point down one tree to the groups of labels. Return how many of them the beam reaches."""
     depth = tree.level_ptr.shape[0] - 1
@@ -273,7 +273,7 @@ def descend(tree, point, options, beam, best):
     return n_groups
 
 
-@inlined
+@inner(borrows=True)
 def _likely_groups(tree, beam, n_groups, k):
     """Return how many groups will probably be opened for the k best labels of one tree."""
     n, n_labels = _NONE, _NONE
@@ -448,7 +448,7 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
     return n
 
 
-@inlined
+@inner(borrows=True)
 def _scale(values, unit, out):
     """Copy the values of a point, scaled to length 1 if `unit`."""
     square = np.float32(0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from longtail.kernels.compiling import inlined, inner, njit
+from longtail.kernels.compiling import inner, njit
 
 
 @inner(borrows=True)
@@ -77,7 +77,7 @@ def sort_descending(items, values, n):
         items[b + 1] = item
 
 
-@inlined
+@inner(borrows=True)
 def insert(items, values, n, k, item, value):
     """Add to a list of at most k in descending order (ties: the smaller item first). Return its new length."""
     if n < k:

@@ -1,12 +1,14 @@
 """Compile kernels in less than half of Numba's time, to the same code.
 
-Four things are left out or done once:
+Five things are left out or done once:
 
 - Numba optimises every function and generates machine code for it, links what it has optimised into each caller, and
   optimises that again. A function without a wrapper for Python is only ever called from there. Here it stays as it is
   until it is part of a kernel (:class:`CodeLibrary`).
 - Numba looks for the type of ``a + b`` among dozens of candidates, and words a message about each that does not fit,
   whenever two integers are added. Here an answer is kept (:func:`_with_memory`).
+- Wrappers, which only unpack their arguments, are not optimised, except the longest
+  (:meth:`CodeLibrary._optimize_functions`).
 - A function that borrows its arrays needs no reference counts (``borrows`` of :func:`longtail.kernels.compiling.njit`).
 - Single elements of arrays take fewer instructions, and passes without work are passed over
   (:mod:`longtail.kernels.lean_compiler`).
@@ -28,6 +30,7 @@ from numba.core.types.functions import BaseFunction
 from longtail.kernels.lean_compiler import REPLACED
 
 _WRAPPER, _ENVIRONMENT, _COUNTING = "_ZN7cpython", "_ZN08NumbaEnv", "NRT_"  # how Numba's names begin
+_LONG = 150  # blocks of a wrapper of about 25 arrays; unpacking more of them without optimised code takes a microsecond
 
 
 class CodeLibrary(JITCodeLibrary):
@@ -36,9 +39,14 @@ class CodeLibrary(JITCodeLibrary):
     def _optimize_functions(self, ll_module: Any) -> None:
         """Optimise functions one by one only if they count references: most counts must go before loops are looked at.
 
-        Others are optimised with all that they call, in the module that they become part of.
+        Others are optimised with all that they call, in the module that they become part of. Wrappers stay as
+        they are: of a first prediction, their optimisation took 0.1 s.
         """
         ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if function.name.startswith(_WRAPPER) and 0 < sum(1 for _ in function.blocks) < _LONG:
+                for attribute in ("noinline", "optnone"):  # LLVM takes the second only with the first
+                    function.add_function_attribute(attribute)
         if any(function.name.startswith(_COUNTING) for function in ll_module.functions):
             for function in ll_module.functions:
                 if not function.is_declaration:

@@ -75,5 +75,3 @@ kernel = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
 """A function that Python calls: cached on disk, and without the interpreter lock."""
 inner = partial(njit, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """A function that only kernels call."""
-inlined = partial(njit, inline="always", no_cpython_wrapper=False)
-"""A small function, or one with a single caller, that becomes part of its caller before anything is compiled."""

@@ -169,12 +169,12 @@ def _with_memory(usual: Callable[..., int]) -> Callable[..., int]:
     return get_abi_size
 
 
-class _Plain:
-    """Messages without colours. Numba words some for every statement, in case it is wrong."""
+def _plain(self: Any, message: str) -> str:
+    """Return a message without colours. Numba words some for every statement, in case it is wrong."""
+    return message
 
-    def __getattr__(self, name: str) -> Callable[[str], str]:
-        return str
 
+_COLOURS = type(errors.termcolor())
 
 REPLACED: list[tuple[Any, str, Any]] = [
     (lowering.Lower, "lower_getitem", _lower_getitem),
@@ -184,6 +184,6 @@ REPLACED: list[tuple[Any, str, Any]] = [
     (typed_passes.NopythonRewrites, "run_pass", _rewrite),
     (ir.Inst, "_rec_list_vars", _list_vars),
     (llvm.Type, "get_abi_size", _with_memory(llvm.Type.get_abi_size)),
-    (errors, "_termcolor_inst", _Plain()),
+    *[(_COLOURS, kind, _plain) for kind in ("code", "errmsg", "filename", "highlight", "indicate")],
 ]
 """Owner, name and what takes its place while a kernel is compiled."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.compiling import inlined, inner, kernel
+from longtail.kernels.compiling import inner, kernel
 from longtail.kernels.prefetch import LINE_BYTES, prefetch
 
 FINDING = 60  # measured cost of adding one group of one row, in multiply-adds of whole rows
@@ -57,7 +57,7 @@ class Point(NamedTuple):
     values: np.ndarray
 
 
-@inlined
+@inner(borrows=True)
 def _first_at_least(nodes, lo, hi, wanted):
     """Return the first position from `lo` to `hi` whose node is at least `wanted`, by bisection without branches."""
     n = hi - lo

@@ -7,11 +7,16 @@ counting from the end.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import sys
+from typing import Any, NamedTuple
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import config
+from numba.extending import intrinsic
 
-from longtail.kernels.compiling import njit
+from longtail.kernels.compiling import inner, njit
 
 PAD = 8  # readable bytes that must follow any bytes hashed or compared here: they are read 8 at a time
 HIGH = np.uint64(0xFFFFFFFF00000000)
@@ -30,9 +35,9 @@ class TermTable(NamedTuple):
     offsets: np.ndarray  # int64
 
 
-@njit(cache=True, nogil=True, borrows=True)
+@inner(borrows=True)
 def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
-    """Return ``data[at:at + 8]`` as one little-endian number; LLVM makes one load of it."""
+    """Return ``data[at:at + 8]`` as one little-endian number."""
     return (
         np.uint64(data[at])
         | np.uint64(data[at + np.uint64(1)]) << np.uint64(8)
@@ -45,7 +50,21 @@ def _eight(data: np.ndarray, at: np.uint64) -> np.uint64:
     )
 
 
-@njit(cache=True, nogil=True, borrows=True)
+def _generate_load(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    array = context.make_array(signature.args[0])(context, builder, args[0])
+    address = builder.bitcast(builder.gep(array.data, [args[1]]), ir.IntType(64).as_pointer())
+    return builder.load(address, align=1)
+
+
+if not config.DISABLE_JIT and not config.BOUNDSCHECK and sys.byteorder == "little":
+
+    @intrinsic
+    def _eight(typing_context: Any, data: Any, at: Any) -> Any:
+        """Return ``data[at:at + 8]`` as one number by one load, which is what LLVM makes of the above, but later."""
+        return types.uint64(data, types.uint64), _generate_load
+
+
+@inner(borrows=True)
 def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64:
     """Return a 64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
     h = (stop - start) * GOLDEN
@@ -58,7 +77,7 @@ def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64
     return h ^ (h >> HALF)
 
 
-@njit(cache=True, nogil=True, borrows=True)
+@inner(borrows=True)
 def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size: np.uint64) -> bool:
     while size > EIGHT:
         if _eight(a, at_a) != _eight(b, at_b):
@@ -69,7 +88,7 @@ def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size:
     return (_eight(a, at_a) ^ _eight(b, at_b)) & (ALL_BITS >> EIGHT * (EIGHT - size)) == ZERO
 
 
-@njit(cache=True, nogil=True, borrows=True)
+@inner(borrows=True)
 def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uint64, h: np.uint64) -> np.uint64:
     """Return the slot of the term ``data[start:stop]`` with hash ``h``, or the free slot where it belongs."""
     slots, blob, offsets = terms
@@ -88,7 +107,7 @@ def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uin
         at = (at + ONE) & mask
 
 
-@njit(cache=True, nogil=True, borrows=True)
+@inner(borrows=True)
 def find_or_append(
     terms: TermTable, n_terms: int, data: np.ndarray, start: np.uint64, stop: np.uint64
 ) -> tuple[np.int32, int]:

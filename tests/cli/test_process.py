@@ -89,6 +89,15 @@ def test_a_signal_that_a_kernel_turns_into_an_error_of_its_own(
     assert code is None or ended.value.code == code
 
 
+def test_a_process_ends_without_a_search_for_cycles() -> None:
+    code = (
+        "import atexit, gc, sys; from longtail.cli import main; sys.argv[1:] = ['--version'];"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0)); main()"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "True"
+
+
 def test_nothing_but_json_on_standard_output_and_no_complaint_about_a_closed_pipe(here: Path) -> None:
     (here / "d.csv").write_text("text,labels\n" + "red apple,fruit\nfast car,vehicle\n" * 40)
     compared = subprocess.run([*LONGTAIL, "compare", "d.csv", "--models", "popular", "--json"], capture_output=True)

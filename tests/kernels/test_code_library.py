@@ -64,6 +64,15 @@ def test_functions_that_stay_apart_are_called() -> None:
     assert not re.search(r"call [^\n]*4_addB", code)  # a copy in its caller
 
 
+def test_only_wrappers_are_not_optimised() -> None:
+    assert add_copy(np.arange(5.0), 4) == 6.0
+    library = next(iter(add_copy.overloads.values())).library
+    plain = [
+        function.name for function in library._final_module.functions if b"optnone" in b"".join(function.attributes)
+    ]
+    assert [name.startswith("_ZN7cpython") for name in plain] == [True]
+
+
 def test_errors_come_through() -> None:
     with pytest.raises(ValueError, match="too many"):
         add_copy(np.arange(5.0), 6)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from longtail.data.vocabulary import Terms, ascii_folding, encoded_block, slots_for, unicode_folding
 from longtail.kernels import terms as table
 from longtail.kernels import text as kernels
+from longtail.kernels.compiling import njit
 from longtail.kernels.text import TermShape
 from longtail.sparse import frozen
 
@@ -49,10 +50,20 @@ def plain_hash(data: bytes) -> int:
     return h ^ (h >> 32)
 
 
+@njit
+def hash_bytes(data, start, stop):  # type: ignore[no-untyped-def]
+    return table.hash_bytes(data, start, stop)
+
+
+@njit
+def find_slot(terms, data, start, stop, h):  # type: ignore[no-untyped-def]
+    return table.find_slot(terms, data, start, stop, h)
+
+
 @pytest.mark.parametrize("word", ["a", "fox", "longtail", "größe 漢字", "x" * 16, "x" * 17])
 def test_hash_equals_plain_python(word: str) -> None:
     data = np.frombuffer(b"?" + word.encode() + b"!" * table.PAD, np.uint8)
-    assert int(table.hash_bytes(data, np.uint64(1), np.uint64(data.size - table.PAD))) == plain_hash(word.encode())
+    assert int(hash_bytes(data, np.uint64(1), np.uint64(data.size - table.PAD))) == plain_hash(word.encode())
 
 
 def test_hash_stays_what_saved_models_rely_on() -> None:
@@ -141,11 +152,11 @@ def test_terms_of_equal_hash_are_told_apart() -> None:
     h = np.uint64(0xABCDEF0000000003)
     terms = table.TermTable(slots, blob, offsets)
     for term in range(3):
-        at = table.find_slot(terms, blob, *ends[term : term + 2], h)
+        at = find_slot(terms, blob, *ends[term : term + 2], h)
         assert slots[at] == 0
         slots[at] = (h & table.HIGH) | np.uint64(term + 1)
     for term in range(3):
-        at = table.find_slot(terms, blob, *ends[term : term + 2], h)
+        at = find_slot(terms, blob, *ends[term : term + 2], h)
         assert int(slots[at] & table.LOW) == term + 1
 
 
