@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from longtail.models.glas.network import Network, NetworkSettings
     from longtail.neural.loop import LoopSettings
 
-_RATE, _USUAL_BATCH = 0.006, 128  # learning rate, and points per step from which on it is not raised any more
 _INDEX_DEPTH = 20  # labels of which an approximate index is to find all but a few
 
 
@@ -75,7 +74,7 @@ class GLaS(EpochRanker):
         Points per step; by default about a hundredth of the points, from 32 to 512 (paper 4096), for rare tokens to be
         stepped on often enough.
     learning_rate : float, optional
-        By default 0.006 for batches of 128 and more, and less for smaller ones, as the square root of their size.
+        By default 0.012 for batches of 512, and less for smaller ones, as the square root of their size.
     validation_fraction : float, optional
         Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
         part.
@@ -302,7 +301,7 @@ class GLaS(EpochRanker):
         size = self._batch_size(n_points)
         rate = settings.learning_rate
         if rate is None:
-            rate = _RATE * float(np.sqrt(min(size, _USUAL_BATCH) / _USUAL_BATCH))
+            rate = 0.012 * float(np.sqrt(size / 512))
         return self._loop(settings, size, rate, epochs)
 
     def _batch_size(self, n_points: int) -> int:
