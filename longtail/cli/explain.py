@@ -49,7 +49,7 @@ def _print_explanation(explanation: Explanation) -> None:
     if not explanation.words_known:
         print_result("No word of the text is known to the model.", style="yellow")
         if not len(explanation):
-            print_result("It suggests no label. --label NAME shows what the model gives a label without any word.")
+            print_result("The model suggests no label. --label NAME shows what it gives a label without any word.")
             return
     unit = (
         "log odds, which sum to those of the score"

@@ -80,6 +80,8 @@ def report_models(
     """Write one page about saved models, measured on the test part of DATA or, if it has none, on all of it."""
     if data is None:
         folders, data = _models_and_data(folders)
+    if page_format not in (None, *_FORMATS):
+        raise SettingsError(f"--format is {page_format!r}; give html or md.")
     if out_file is None:
         out_file = default_output("report.md" if page_format == "md" else "report.html")
     page_format = _chosen_format(page_format, out_file)
@@ -115,8 +117,6 @@ def _models_and_data(given: list[Path]) -> tuple[list[Path], str]:
 
 
 def _chosen_format(given: str | None, path: Path) -> str:
-    if given is not None and given not in _FORMATS:
-        raise SettingsError(f"--format is {given!r}; give html or md.")
     by_ending = next((name for name, endings in _FORMATS.items() if path.suffix.lower() in endings), None)
     if given is None and by_ending is None:
         raise SettingsError(

@@ -37,7 +37,7 @@ from longtail.data.separators import (
     logger,
     report_separator,
 )
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 
 TEXT_NAMES = ("text", "title", "content", "document", "sentence", "abstract", "description", "body")
 LABELS_NAMES = (
@@ -433,7 +433,7 @@ def _csv_rows(table: _Table, reader: Any, choose: Choose) -> Iterator[Row]:
                 continue
             if len(row) != len(header):
                 raise table.error(
-                    f"the row has {len(row)} fields, the header {len(header)}",
+                    f"the row has {number_of(len(row), 'field')}, the header {len(header)}",
                     reader.line_num,
                     remedy="Put fields that contain the delimiter or a line break in quotation marks",
                 )

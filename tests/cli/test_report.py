@@ -62,6 +62,7 @@ def test_the_format_gives_the_name_of_the_file(run: Run, raw: Path, models: list
 def test_a_page_is_replaced_only_when_it_is_named(run: Run, raw: Path, models: list[str]) -> None:
     Path("report.html").write_text("years of work")
     assert "--out report.html" in run("report", "bonsai", raw, code=2).stderr
+    assert "give html or md" in run("report", "bonsai", raw, "--format", "pdf", code=2).stderr
     assert Path("report.html").read_text() == "years of work"
     assert "Wrote report.html" in run("report", "bonsai", raw, "--out", "report.html").stdout
 
@@ -113,7 +114,7 @@ def test_explain(run: Run, raw: Path, models: list[str]) -> None:
     assert "no label 'plumm'" in run("explain", "bonsai", "--text", "a", "--label", "plumm", code=2).stderr
     unknown = run("explain", "bonsai", "--text", "zzz").stdout
     assert "No word of the text is known" in unknown
-    assert "It suggests no label" in unknown
+    assert "The model suggests no label" in unknown
     assert "all about" not in unknown
     assert "all about plum" in run("explain", "bonsai", "--text", "zzz", "--label", "all about plum").stdout
     run("train", raw, "--model", "blend([bonsai, knn, textmatch])", "--out", "b")

@@ -257,9 +257,9 @@ def test_npz(tmp_path):
 @pytest.mark.parametrize(
     ("text", "at", "what"),
     [
-        ("text,labels\na,x\nb\n", "d.csv:3", "the row has 1 fields, the header 2"),
+        ("text,labels\na,x\nb\n", "d.csv:3", "the row has 1 field, the header 2"),
         ("text,labels\na,x\nb,y,z\n", "d.csv:3", "the row has 3 fields, the header 2"),
-        ('text,labels\n"a\nb",x\nc\n', "d.csv:4", "the row has 1 fields"),
+        ('text,labels\n"a\nb",x\nc\n', "d.csv:4", "the row has 1 field"),
         ('text,labels\n"a,x\n', "d.csv:2", "not valid CSV"),
         ("text,text\na,x\n", "d.csv:1", "columns named twice: text"),
         ("labels,words\na,x\n", "d.csv:1", "no column has a usual name of the text column.*text=.*'labels', 'words'"),
