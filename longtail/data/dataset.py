@@ -139,7 +139,7 @@ class Dataset:
         Returns
         -------
         csr_array of shape (L, D) or None
-            None where no name has a word that the texts have.
+            None where no name has a word of the vocabulary.
         """
         if self.Z is not None or self.vectorizer is None or not self.label_names:
             return self.Z

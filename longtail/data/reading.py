@@ -230,7 +230,7 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, t
         data.X = transform(data.texts)
     else:
         fit = vectorizer.fit_terms if terms_only else vectorizer.fit_transform
-        data.X = fit(data.texts, label_texts=data.label_texts)
+        data.X = fit(data.texts, label_texts=data.described_labels() or None)
         transform = vectorizer.transform_terms if terms_only else vectorizer.transform
     data.vectorizer = vectorizer
     data.Z = data.label_features(transform) if data.label_texts is None else transform(data.label_texts)

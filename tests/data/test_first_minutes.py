@@ -11,6 +11,7 @@ import pytest
 
 from longtail.data import TextVectorizer, read, write
 from longtail.errors import DataError, SettingsError
+from longtail.tagger import Tagger
 
 SHORT_TEXTS = (
     'The "Kalevala" and its singers\t<http://www.yso.fi/onto/yso/p1> <http://www.yso.fi/onto/yso/p2>\n'
@@ -256,3 +257,16 @@ def test_a_json_file_that_is_one_list(tmp_path):
     (tmp_path / "d.json").write_text("[]")
     with pytest.raises(DataError, match="the file is empty"):
         read(tmp_path / "d.json", vectorizer=None)
+
+
+def test_words_of_label_names_are_known_although_no_text_has_them(tmp_path: Path) -> None:
+    """Of a table, names of labels without such a word had no text; of texts in memory they had."""
+    texts, labels = ["red apple", "green pear", "fast car"], [["fruit"], ["fruit"], ["vehicle"]]
+    rows = [f"{text},{label[0]}" for text, label in zip(texts, labels, strict=True)]
+    (tmp_path / "d.csv").write_text("\n".join(["text,labels", *rows]) + "\n")
+    data = read(tmp_path / "d.csv")
+    assert data.Z is not None
+    assert (np.diff(data.Z.indptr) == 1).all()
+    in_memory = Tagger("textmatch").fit(texts, labels)
+    from_file = Tagger("textmatch").fit_dataset(data)
+    assert from_file.suggest("vehicle") == in_memory.suggest("vehicle") != []
