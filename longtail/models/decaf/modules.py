@@ -259,7 +259,7 @@ class Training:
     @property
     def mines(self) -> bool:
         """Whether networks learn from hard negatives that the first of them lists."""
-        return self.plan.shortlist == "search" and self.plan.n_hard != 0 and self.listed is None
+        return self.plan.shared and self.plan.shortlist == "search" and self.plan.n_hard != 0 and self.listed is None
 
     def mined(self, network: TextNetwork) -> np.ndarray:
         """Return the labels that a trained network scores highest for each training point, (N, S)."""

@@ -74,7 +74,7 @@ class DECAF(EpochRanker):
         512 from 320,000 labels on.
     n_networks : int, optional
         Number of networks in the ensemble, 3 by default; they share Module I. With 1, training takes a third of the
-        time, prediction half of it, and P@5 falls by about 1.
+        time, prediction two fifths, and P@5 falls by about 1.
     classifier : {"both", "text", "refinement"}
         Parts of a classifier; one alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
     shortlist : {"search", "clusters", "hnsw", "tree"}, optional

@@ -19,8 +19,10 @@ from longtail.metrics import evaluate
 from longtail.models.base import Ranker
 from longtail.models.decaf import DECAF
 from longtail.models.decaf.learner import TextLearner
+from longtail.models.decaf.modules import Training
 from longtail.models.decaf.presets import ADVANCED, paper_sizes
 from longtail.models.decaf.token_vectors import read_token_vectors
+from longtail.models.decaf.trained import TrainedNetwork
 from longtail.neural.batch import Candidates
 from tests.contract import D, L, RankerContract, toy
 
@@ -417,3 +419,40 @@ def test_labels_added_to_a_model_of_eight_bits_are_rounded_at_once(tmp_path: Pat
     model.add_labels(csr_array(np.eye(5, D, k=30, dtype=np.float32)))
     model.save(tmp_path / "m")
     assert (longtail.load(tmp_path / "m").predict(X, 20) != model.predict(X, 20)).nnz == 0
+
+
+@pytest.mark.parametrize(("settings", "listing"), [({}, 2), ({**PAPER}, 3), ({"shortlist": "clusters"}, 3)], ids=str)
+def test_all_networks_list_candidates_but_the_third_of_a_search(
+    settings: dict[str, object], listing: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, Y, Z = toy()
+    model = decaf(**{**settings, "n_networks": 3, "epochs": 2}).fit(X, Y, label_features=Z)
+    asked: list[int] = []
+    usual = TrainedNetwork.shortlist
+
+    def shortlist(network: TrainedNetwork, *args: object) -> np.ndarray:
+        asked.append(id(network))
+        return usual(network, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(TrainedNetwork, "shortlist", shortlist)
+    model.predict(X[:5], 2)
+    assert len(set(asked)) == len(asked) == listing
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_hard": 0}, PAPER], ids=["fast", "none wanted", "paper"])
+def test_the_first_network_lists_hard_negatives_for_the_others(
+    settings: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists: list[np.ndarray | None] = []
+    usual = Training.ranker
+
+    def ranker(training: Training, number: int, surrogate: object) -> object:
+        lists.append(training.listed)
+        return usual(training, number, surrogate)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Training, "ranker", ranker)
+    X, Y, Z = toy()
+    decaf(**{**settings, "n_networks": 3, "epochs": 2}).fit(X, Y, label_features=Z)
+    first, *others = lists
+    assert first is None
+    assert [listed is not None for listed in others] == [not settings] * 2
