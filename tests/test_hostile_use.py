@@ -153,9 +153,18 @@ def test_finding_6_rank_refuses_what_predict_refuses(data: longtail.Dataset) -> 
             model.rank(np.array(indices), np.array(values))
     with pytest.raises(SettingsError):
         model.rank([1], [1.0], -1)
+    for odd in (None, "ab", ["a"], [[1, 2]], 3, [1, 2, 3], np.array([1, "a"], object), np.zeros(2, "M8[s]")):
+        with pytest.raises(DataError):
+            model.rank(odd, np.ones(2, np.float32))
+        with pytest.raises(DataError):
+            model.rank(np.array([1, 2], np.int32), odd)
     once, twice = model.rank([1, 2], [1.0, 1.0]), model.rank([1, 2, 1], [0.5, 1.0, 0.5])
     np.testing.assert_array_equal(once[0], twice[0])
     np.testing.assert_allclose(once[1], twice[1])
+    frozen = np.array([1, 2], np.int32)
+    frozen.flags.writeable = False
+    for same in (frozen, np.array([1, 9, 2], np.int32)[::2], np.ma.array([1, 2]), np.array([1, 2], ">i8")):
+        np.testing.assert_array_equal(model.rank(same, np.ones(2))[0], once[0])
 
 
 @pytest.mark.parametrize("name", ["propensity_a", "propensity_b"])

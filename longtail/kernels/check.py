@@ -8,7 +8,7 @@ import numpy as np
 
 from longtail.kernels.compiling import inner, njit
 
-FINE, UNORDERED, IMPOSSIBLE = 0, 1, 2
+FINE, UNORDERED, IMPOSSIBLE, UNEQUAL = 0, 1, 2, 3
 _COUNTED = 1 << 15  # comparisons whose count fits into 16 bits: more of them in one vector than of 32 bits
 
 
@@ -26,7 +26,12 @@ class LabelTrees(NamedTuple):
 
 @njit(cache=True, nogil=True, borrows=True)
 def point_state(indices, values, n_features):
-    """Return FINE, UNORDERED (not strictly ascending, or a zero), or IMPOSSIBLE (out of range, or not finite)."""
+    """Return FINE, UNORDERED (not strictly ascending, or a zero), IMPOSSIBLE (out of range, or not finite), or UNEQUAL.
+
+    That is the state of arrays of different lengths.
+    """
+    if len(indices) != len(values):
+        return UNEQUAL
     state = FINE
     before = np.int64(-1)
     for i in range(len(indices)):

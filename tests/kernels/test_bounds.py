@@ -11,7 +11,7 @@ import pytest
 from numba.core import config
 
 from longtail.kernels import cache_folders
-from longtail.kernels.check import point_state
+from longtail.kernels.compiling import njit
 
 _FOLDERS = "from longtail.kernels.cache_folders import cache_folders as f; print(*f(), sep='\\n')"
 
@@ -33,4 +33,4 @@ def test_an_index_outside_its_array_is_an_error() -> None:
     """Guard the run of all other tests: without the checks it would prove nothing."""
     assert all("bounds-checked" in str(folder) for folder in cache_folders.readable_folders())
     with pytest.raises(IndexError):
-        point_state(np.zeros(3, np.int32), np.zeros(2, np.float32), 5)
+        njit(lambda values, at: values[at])(np.zeros(3, np.int32), 3)

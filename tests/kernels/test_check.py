@@ -142,6 +142,7 @@ def fit_together(arrays: dict[str, np.ndarray], n_labels: int) -> bool:
         ([4, 0, 5], [1, 1, 1], check.IMPOSSIBLE),
         ([1], [np.nan], check.IMPOSSIBLE),
         ([1], [np.inf], check.IMPOSSIBLE),
+        ([1, 2], [1], check.UNEQUAL),
     ],
 )
 def test_the_state_of_a_point(indices: list[int], values: list[float], state: int) -> None:
