@@ -376,7 +376,7 @@ class Ranker(StoredRanker):
         """Require a fitted model whose parameters, and those of its parts, still meet their constraints."""
         if not self._checked:  # set only below and after a load, where the model is fitted
             self._check_fitted()
-            self._check_params_if_changed()
+        self._check_params_if_changed()
         for part in self._fitted_parts():
             part._check_params_if_changed()
 
