@@ -4,8 +4,9 @@ The vectors of a partition are neighbours in memory as 8-bit codes, a quarter of
 of them by code are scored again exactly. Partitions come from k-means. Whether they are opened by the score of their
 mean or by its direction alone, and how far a search goes, is measured when the index is built, so that the requested
 recall is met: at most `n_probe` partitions are opened, and fewer where the centroid of
-the next one scores less than `reach` times the best vector so far. On vectors without structure nearly all partitions
-may be needed; the search is then a scan of the codes, a few times as fast as an exact one. Vectors that score high for
+the next one scores less than `reach` times the best vector so far. On vectors without structure most partitions may be
+needed. Then all are opened and the search is exact: for one query a scan of the codes, twice as fast as one of the
+vectors, and for a batch matrix products, which are faster still. Vectors that score high for
 queries from all directions, such as those of labels with a large bias, have a partition of their own that is always
 opened, where that makes searches shorter.
 
@@ -21,6 +22,7 @@ import numpy as np
 
 from longtail.errors import SettingsError
 from longtail.index.base import IdsAndScores, Index, Vectors, checked
+from longtail.index.exact import exact_search
 from longtail.index.partition import (
     Partitioned,
     nearest_centroids,
@@ -37,6 +39,9 @@ from longtail.store.facts import YES_NO, Record, check_facts
 from longtail.store.invariants import Rules, codes, floats, indices, pointers
 
 _HUBS = 1.0  # vectors that a search always looks at, as a multiple of the square root of all
+_NO_REACH = -1e30  # a reach that no search ends by
+_MOST = 0.5  # of the vectors: where a search would scan more, it scans all
+_FEW_QUERIES = 8  # a matrix product of fewer reads all vectors for too little
 _PARTITION_ARRAYS = ("centroids", "indptr", "order", "codes", "scales")
 
 
@@ -118,6 +123,10 @@ class IVFIndex(Index):
         self._wanted["n_probe"] = int(value)
         self._effort = self._go(int(value), -math.inf)
 
+    @property
+    def _opens_all(self) -> bool:
+        return self._effort.n_probe >= self.n_partitions and self._effort.reach <= _NO_REACH
+
     def _go(self, n_probe: int, reach: float) -> kernels.Effort:
         return kernels.Effort(int(n_probe), float(reach), self.n_rescored, self._hubs)
 
@@ -156,6 +165,8 @@ class IVFIndex(Index):
 
         plain = min((way for way in efforts if not way[1].hubs), key=n_scanned)
         best = min(efforts, key=n_scanned)
+        if n_scanned(best) > _MOST * n:
+            return (len(made.centroids), -math.inf), made
         # The effort is measured on a sample. A small saving is as likely to be chance, which costs recall.
         return best if n_scanned(best) < 0.5 * n_scanned(plain) else plain
 
@@ -198,17 +209,25 @@ class IVFIndex(Index):
 
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         n = len(queries.rows)
+        if n >= _FEW_QUERIES and self._opens_all:
+            return exact_search(self._held, queries, k, n_jobs)
         ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-        pool.run(
-            lambda block: kernels.probe_rows(queries.rows, *block, self._parts, self._effort, ids, scores),
-            pool.blocks(n, n_jobs, smallest=8),
-            n_jobs,
-        )
+
+        def work(block: tuple[int, int]) -> None:
+            if self._opens_all:
+                kernels.scan_codes_of_rows(queries.rows, *block, self._parts, ids, scores)
+            else:
+                kernels.probe_rows(queries.rows, *block, self._parts, self._effort, ids, scores)
+
+        pool.run(work, pool.blocks(n, n_jobs, smallest=8), n_jobs)
         return ids, scores
 
     def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        kernels.probe(query, self._parts, self._effort, k, ids, scores)
+        if self._opens_all:
+            kernels.scan_codes(query, self._parts, k, ids, scores)
+        else:
+            kernels.probe(query, self._parts, self._effort, k, ids, scores)
         return ids, scores
 
     def n_opened(self, query: np.ndarray, k: int) -> int:
@@ -220,7 +239,7 @@ class IVFIndex(Index):
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         meta = {
             "n_probe": self._effort.n_probe,
-            "reach": max(self._effort.reach, -1e30),  # JSON has no infinity
+            "reach": max(self._effort.reach, _NO_REACH),  # JSON has no infinity
             "n_rescored": self.n_rescored,
             "random_state": self.random_state,
             "trained_on": self._trained_on,

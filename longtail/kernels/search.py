@@ -306,6 +306,43 @@ def probe(query, parts, effort, k, ids, scores):
 
 
 @kernel
+def scan_codes(query, parts, k, ids, scores):
+    """Find the k best of all vectors for one query, best first; return how many were found.
+
+    All are scored by code, and those exactly that could be among the k best: a code is taken to be off by less than six
+    standard deviations of its rounding error.
+    """
+    n, width = parts.codes.shape
+    fine, unit = _fine_query(query, np.float32(min(8191, 16_000_000 // width)))
+    error = _DEVIATIONS * np.float32(math.sqrt(dot_product(query, query)))
+    values = np.empty(n, np.float32)
+    for at in range(n):
+        values[at] = unit * parts.scales[at] * np.float32(_code_dot(fine, parts.codes[at]))
+    size = 0
+    for at in range(n):
+        surely = values[at] - error * parts.scales[at]
+        if size < k or surely > scores[0]:
+            size = _offer(ids, scores, size, k, at, surely)
+    floor = scores[0] if size == k else np.float32(-np.inf)
+    size = 0
+    for at in range(n):
+        if values[at] + error * parts.scales[at] >= floor:
+            found = parts.order[at]
+            size = _offer(ids, scores, size, k, found, dot_product(query, parts.vectors[found]))
+    sort_heap(ids, scores, size)
+    return size
+
+
+@kernel
+def scan_codes_of_rows(queries, first, last, parts, ids, scores):
+    """Run `scan_codes` for rows first..last of the queries, for as many vectors as `ids` has columns."""
+    for row in range(first, last):
+        size = scan_codes(queries[row], parts, ids.shape[1], ids[row], scores[row])
+        ids[row, size:] = -1
+        scores[row, size:] = -np.inf
+
+
+@kernel
 def probe_rows(queries, first, last, parts, effort, ids, scores):
     """Run `probe` for rows first..last of the queries, for as many vectors as `ids` has columns."""
     for row in range(first, last):

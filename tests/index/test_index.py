@@ -160,6 +160,28 @@ def test_partitions_meet_the_recall_even_without_structure() -> None:
     assert low.n_probe < index.n_probe
 
 
+@pytest.mark.parametrize("biased", [False, True])
+def test_a_search_that_would_open_most_partitions_is_exact(biased: bool) -> None:
+    rng = np.random.default_rng(0)
+    vectors, queries = (rng.standard_normal((n, 32)).astype(np.float32) for n in (3000, 200))
+    if biased:  # codes are coarse then
+        vectors[:, -1], queries[:, -1] = -9 - rng.random(3000), 4
+    vectors[50:90] = vectors[10]
+    index, exact = IVFIndex(vectors, recall=0.98), make_index(vectors, kind="exact")
+    assert index.n_probe == index.n_partitions
+    for k in (1, 7, 60):
+        ids, scores = exact.search(queries, k)
+        for found, found_scores in (index.search(queries, k), from_arrays(*index.to_arrays()).search(queries, k)):
+            np.testing.assert_array_equal(found, ids)
+            np.testing.assert_array_equal(found_scores, scores)
+        few = index.search(queries[:3], k)
+        one = index.search_one(queries[0], k)
+        np.testing.assert_array_equal(few[0], ids[:3])
+        np.testing.assert_array_equal(few[1], scores[:3])
+        np.testing.assert_array_equal(one[0], ids[0])
+        np.testing.assert_array_equal(one[1], scores[0])
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_asked_than_there_is(kind: str) -> None:
     index, _ = some(kind, n=4)
