@@ -199,7 +199,8 @@ class GLaS(EpochRanker):
                 loop = replace(loop, stop=self._best_length(), stage="training on all points")
                 self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
             else:
-                self._start_new_labels(learner, part, Y)
+                biases, without = learner.network.tables["c"], label_counts(learner.Y) == 0
+                biases[without] = biases[~without].min()  # those of no training point would take longer to come up
                 absorb(len(learner.rows), len(part.rest), partial(_joined, learner, part.rest, Y), loop)
         self.scorer_ = self._make_scorer(learner, labels, part, exact=False)
         del self._learner_
@@ -207,17 +208,6 @@ class GLaS(EpochRanker):
 
     def _rest_share(self, n_points: int) -> float:
         return 1.0 if self._trains_again(n_points) else 0.15
-
-    def _start_new_labels(self, learner: EmbeddingLearner, part: TrainingPart, Y: csr_array) -> None:
-        """Start labels that only held-out points have at the mean of these, as long as the others have become."""
-        network, rest = learner.network, part.rest
-        new = label_counts(learner.Y) == 0
-        if rest is None or not new.any() or self.settings().start == 0:
-            return
-        V = network.tables["V"]
-        length = float(np.median(np.linalg.norm(V[~new], axis=1)))
-        network.start_at_centroids(part.X, rest, Y[rest], length, new)
-        network.tables["c"][new, 0] = network.tables["c"][~new, 0].min()
 
     @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
@@ -352,7 +342,10 @@ class GLaS(EpochRanker):
     def _make_scorer(
         self, learner: EmbeddingLearner, labels: np.ndarray, part: TrainingPart | None, exact: bool
     ) -> GlasScorer:
-        """Return what predicts; an index of many labels is tuned on training points, unless all are looked at."""
+        """Return what predicts; an index of many labels is tuned on points, unless all labels are looked at.
+
+        These points were held out where any were: a network finds the labels of its training points too easily.
+        """
         from longtail.index import make_index
         from longtail.neural.search import with_bias
 
@@ -363,8 +356,9 @@ class GLaS(EpochRanker):
         if exact or listed:
             index = make_index(vectors, "ip", "exact")
         else:
-            sample = encoder(SparseRows.of(learner.sample()[0]), self.n_jobs)
-            tuned: dict[str, Any] = {"queries": sample, "random_state": self._seed, "n_jobs": self.n_jobs}
+            points = learner.sample()[0] if part is None or part.rest is None else part.X[part.rest]
+            queries = encoder(SparseRows.of(points), self.n_jobs)
+            tuned: dict[str, Any] = {"queries": queries, "random_state": self._seed, "n_jobs": self.n_jobs}
             index = make_index(vectors, "ip", "auto", recall_k=_INDEX_DEPTH, **tuned)
         return GlasScorer(encoder, index, labels, self.n_labels_, self.slope_)
 

@@ -211,6 +211,17 @@ def test_a_label_that_held_out_points_alone_have_is_learnt() -> None:
         assert Y.shape[1] in model.predict(X[spare[:1]], depth).indices
 
 
+def test_labels_that_held_out_points_alone_have_are_not_suggested_everywhere() -> None:
+    """A start that gives such labels high scores for all points cannot be undone by the few steps that follow."""
+    X, Y, _ = toy()
+    rest, spare = hold_out_points(Y, 0.05, 0, labelled_only=True, at_most=2000)
+    wide = csr_array((Y.data, Y.indices, Y.indptr), shape=(Y.shape[0], Y.shape[1] + len(spare))).tolil()
+    for column, row in enumerate(spare, Y.shape[1]):
+        wide[row, column] = 1
+    model = GLaS(**SMALL, refit=False).fit(X, csr_array(wide))  # type: ignore[arg-type]
+    assert (model.predict(X[rest], 1).indices >= Y.shape[1]).mean() < 0.02
+
+
 @pytest.mark.parametrize(
     "settings",
     [
