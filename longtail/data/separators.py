@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from longtail.errors import warn
 
 SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
+_UNUSUAL = ("/", "\\", "+", "&", "#", ":", "\t", " ")  # never chosen by counting: names contain them, too
 _ENOUGH = 0.1  # share of the most frequent separator's rows below which another one is part of names in any case
 _MAJORITY = 0.5  # share of them above which another one is chosen, if the most frequent looks like punctuation
 _NEARLY_ALL = 0.95  # share of names that look alike
@@ -92,6 +93,28 @@ def likelier_separator(cells: Sequence[object], chosen: str | None) -> tuple[str
     means = {one: 1 + sum(cell.count(one) for cell in found[one]) / len(strings) for one in found}
     best = max(means, key=means.__getitem__, default=None)
     return None if best is None or means[best] < _MANY_MORE * means.get(chosen or "", 1.0) else (best, means[best])
+
+
+def separator_of_known(names: Sequence[str], known: Container[str]) -> str | None:
+    """Return the separator that cuts names into known ones, where most are unknown as they are; None without one.
+
+    That is one at which more than half of the unknown names contain it and more than half of their pieces are known.
+
+    Examples
+    --------
+    >>> separator_of_known(["soup/herb", "soup/spice", "cake"], {"soup", "herb", "spice", "cake"})
+    '/'
+    """
+    unknown = [name for name in names if name not in known]
+    if 2 * len(unknown) <= len(names):
+        return None
+    shares = {}
+    for separator in (*SEPARATORS, *_UNUSUAL):
+        cut = [pieces for name in unknown if len(pieces := cut_cell(name, separator)) > 1]
+        if 2 * len(cut) > len(unknown):
+            shares[separator] = np.mean([piece in known for pieces in cut for piece in pieces])
+    best = max(shares, key=shares.__getitem__, default=None)  # of equal ones the first
+    return best if best is not None and shares[best] > _MAJORITY else None
 
 
 def _cells_of(strings: list[str]) -> dict[str, list[str]]:
