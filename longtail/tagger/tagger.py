@@ -187,7 +187,8 @@ class Tagger(EditableTagger):
             which they occur.
         label_texts : dict or list of str, optional
             A text per label, by name or in the order of `label_names`, for models that use label text. The default, and
-            the text of a label that the dict leaves out, is the name of the label. A name that occurs in the dict alone
+            the text of a label that the dict leaves out, is the name of the label. A text that is given takes the place
+            of the name: write the name into it where texts may contain it. A name that occurs in the dict alone
             becomes a label without points; it is named in a message, with a label that is spelt alike.
         validation : tuple of (texts, labels), optional
             Held-out texts for models that choose settings or stop early. Labels that no training text has are ignored.
