@@ -339,6 +339,15 @@ def test_work_goes_on_where_remarks_cannot_be_written(model: Path, table: Path, 
     assert (here / "x.jsonl").exists()
 
 
+def test_the_only_label_of_a_model_has_no_bias(run: Run, here: Path) -> None:
+    """It was +40000.000."""
+    (here / "d.csv").write_text("text,labels\nred plum,fruit\nred fig,fruit\n")
+    run("train", "d.csv", "--model", "bonsai", "--out", "m")
+    shown = run("explain", "m", "--text", "red plum").stdout
+    assert "bias" not in shown
+    assert "no single word changes the score" in shown
+
+
 def test_one_of_anything_is_singular(run: Run, here: Path) -> None:
     (here / "d.csv").write_text("text,labels\nred plum,plum\nred fig,fig|red\nred fig,fig|red\n")
     run("train", "d.csv", "--model", "knn", "--out", "m")
