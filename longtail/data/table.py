@@ -37,6 +37,7 @@ from longtail.data.separators import (
     likelier_separator,
     logger,
     report_separator,
+    unusual_separator,
 )
 from longtail.errors import DataError, SettingsError, number_of
 
@@ -188,8 +189,16 @@ class TableReader:
             logger.info("%s, column %r: labels are lists, which no separator cuts.", table.name, column)
         usual = choose_separator(cells) if self._given and not counts.n_cut else None
         likelier = None if self._given else likelier_separator(cells, self.separator)
-        source = f"{table.name}, column {column!r}"
-        report_separator(source, self.separator, counts, given=self._given, usual=usual, likelier=likelier)
+        unusual = None if counts.n_cut else unusual_separator(cells)
+        report_separator(
+            f"{table.name}, column {column!r}",
+            self.separator,
+            counts,
+            given=self._given,
+            usual=usual,
+            likelier=likelier,
+            unusual=unusual,
+        )
         return rows.matrix(len(self.numbers))
 
     def _numbers(self, names: Sequence[str]) -> list[int]:
