@@ -184,6 +184,7 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "nowhere", "--text", "x"], "there is no such folder"),
         (["evaluate", "m", "numbers.txt"], "2 labels, but the model was trained with 9"),
         (["convert", "fruit.csv", "x.json"], "x.json cannot be written. As one file"),
+        (["convert", "fruit.csv", "x.xyz"], "x.xyz cannot be written. As one file"),
         (["convert", "fruit.csv", "x.parquet"], "is written as .csv, .tsv or .jsonl"),
         (["convert", "fruit.csv", "x", "--to", "xml"], "cannot be written"),
         (["inspect", "fruit.csv"], "not a model folder"),
