@@ -27,7 +27,14 @@ from longtail.params import Integer, value_shown
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
 from longtail.tagger.label_editing import EditableTagger
-from longtail.tagger.matrices import check_takes_vectors, given_vectors, names_and_ids, text_features, training_matrices
+from longtail.tagger.matrices import (
+    check_takes_vectors,
+    given_vectors,
+    names_and_ids,
+    remark_on_terms_as_vectors,
+    text_features,
+    training_matrices,
+)
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -215,6 +222,8 @@ class Tagger(EditableTagger):
         if vectorizer.encoder is not None:
             check_takes_vectors(self._ranker())
         vectorizer = with_chosen_ngrams(vectorizer, texts, Y)
+        if vectorizer.encoder is None:
+            remark_on_terms_as_vectors(self._ranker())
         X = vectorizer.fit_transform(texts, label_texts=described)
         held_out = None
         if validation is not None:
@@ -246,6 +255,8 @@ class Tagger(EditableTagger):
                 remedy="Read it first: fit_dataset(longtail.read(data)); or give texts and labels to fit",
             )
         X, Y, Z = training_matrices(data)
+        if data.vectorizer is not None and not data.vector_size:
+            remark_on_terms_as_vectors(self._ranker())
         ranker = given_vectors(self._ranker(), data.vector_size).fit(X, Y, label_features=Z)
         self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
         if data.labels_separator is not None:
