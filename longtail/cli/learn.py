@@ -98,6 +98,8 @@ def learn_corrections(
 
 def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
     """Return what was trained: the whole model, or the members of a blend that learn without a new training."""
+    if not facts["learnt"]:
+        return f"No new correction to train {folder} on"
     corrections = number_of(facts["learnt"], "correction")
     if "learnt_by" not in facts:
         return f"Trained {folder} on {corrections}"

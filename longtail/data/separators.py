@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from longtail.errors import warn
+from longtail.errors import number_of, warn
 
 SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
@@ -269,7 +269,7 @@ def report_separator(
         return
     mean = counts.n_labels / counts.n_rows
     how = {None: "not cut, since none of | ; , occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
-    empty = f" ({counts.n_empty:,} rows have none)" if counts.n_empty else ""
+    empty = f" ({number_of(counts.n_empty, 'row')} without)" if counts.n_empty else ""
     examples = ", ".join(_short_examples(counts.examples))
     details = f"{source}: labels are {how}; {mean:.2f} labels per row{empty}, for example {examples}"
     option = "labels_separator (--labels-separator on the command line)"

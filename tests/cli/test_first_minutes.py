@@ -102,7 +102,7 @@ def test_predictions_of_others(run, here):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.txt", "0:0.7\n", "predictions for 1 points, but the data has 2"),
+        ("p.txt", "0:0.7\n", "predictions for 1 point, but the data has 2"),
         ("p.txt", "3 2\n0:1\n", "the first line says '3 2'"),
         ("p.txt", "7:0.7\n0:1\n", "p.txt:1: label 7 is outside the 2 labels"),
         ("p.txt", "0=0.7\n0:1\n", "p.txt:1: '0=0.7' is not label:score"),

@@ -353,8 +353,12 @@ def test_one_of_anything_is_singular(run: Run, here: Path) -> None:
     run("train", "d.csv", "--model", "knn", "--out", "m")
     assert "(1 training point)" in run("explain", "m", "--text", "red plum", "--label", "plum").stdout
     assert "1 label with one training point, 0 with none" in run("inspect", "m").stdout
+    (here / "one.csv").write_text("text,labels\nplum,plum\n")
+    run("train", "one.csv", "--model", "knn", "--out", "one")
+    assert "1 point, 1 label" in run("inspect", "one").stdout
     (here / "more.csv").write_text("text,labels\ngreen plum,plum\n")
     assert "Stored 1 correction in" in run("learn", "m", "more.csv").stdout
+    assert "No new correction to train m on" in run("learn", "m", "more.csv").stdout
     (here / "in.txt").write_text("red\nzzz\n")
     assert "1 of 2 texts has no word" in run("predict", "m", "--input", "in.txt").stderr
     assert "(empty text)" in run("predict", "m", "--text", "").stdout

@@ -150,7 +150,7 @@ def test_single_words_uris_and_lists_leave_no_doubt(tmp_path, caplog, cells):
 def test_rows_without_labels_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="longtail.data"):
         read(write_csv(tmp_path / "d.csv", ["a|b", "", " ", "c|d"]), vectorizer=None)
-    assert "labels are cut at '|'; 2.00 labels per row (2 rows have none), for example" in caplog.text
+    assert "labels are cut at '|'; 2.00 labels per row (2 rows without), for example" in caplog.text
 
 
 def test_a_separator_that_is_given_settles_it(tmp_path, caplog):
