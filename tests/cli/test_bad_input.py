@@ -178,6 +178,9 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "m", "--text", "x", "--input", "fruit.csv"], "either --text"),
         (["predict", "m"], "either --text"),
         (["predict", "m", "--text", "x", "-k", "0"], "-k"),
+        (["predict", "m", "--text", "x", "-k", "abc"], "predict --help."),
+        (["predict", "m", "--txt", "x"], "--txt"),
+        (["predct", "m"], "Did you mean 'predict'"),
         (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .npz or .txt"),
         (["predict", "m", "--input", "nowhere.txt"], "nowhere.txt"),
         (["predict", "m", "--input", "numbers.txt", "--format", "sparse"], "the model reads text"),
@@ -197,6 +200,7 @@ def test_wrong_words(words: list[str], said: str, run: Run, model: Path, here: P
     result = run(*words, code=2)
     assert result.stdout == ""
     assert said in result.stderr
+    assert "error: " in result.stderr  # of the words, too, and in no box
     assert sorted(here.rglob("*")) == before
 
 
