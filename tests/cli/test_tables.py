@@ -35,6 +35,13 @@ def test_skipped_candidates_are_shown() -> None:
     assert "900 s" in shown.get()
 
 
+def test_lines_of_a_file_do_not_end_in_spaces(run: Run, table: Path) -> None:
+    run("train", table, "--model", "knn", "--out", "m")
+    for words in (("evaluate", "m", table), ("explain", "m", "--text", "a red pear"), ("inspect", "m")):
+        lines = run(*words).stdout.splitlines()
+        assert lines == [line.rstrip() for line in lines]
+
+
 def shown_at_80_columns(table: Table) -> list[str]:
     narrow = Console(width=80, file=io.StringIO())
     narrow.print(table)
