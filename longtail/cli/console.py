@@ -102,13 +102,6 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
-def size(mb: float) -> str:
-    """Return a size in MB, or in KB or bytes where it is small."""
-    if mb < 0.001:
-        return f"{1e6 * mb:.0f} B"
-    return f"{mb:,.1f} MB" if mb >= 1 else f"{1000 * mb:,.0f} KB"
-
-
 def _with_options(message: str) -> str:
     """Replace names of Python parameters, as in "text= (--text-column on the command line)", by those of options."""
     return re.sub(r"\S+ \((--[^()]+) on the command line\)", r"\1", message)

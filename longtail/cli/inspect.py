@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import out, print_json, size
+from longtail.cli.console import out, print_json
 from longtail.cli.options import JsonFlag, ModelFolder
-from longtail.errors import LongtailError, ModelError, number_of
+from longtail.errors import LongtailError, ModelError, number_of, size
 
 if TYPE_CHECKING:
     from rich.text import Text
