@@ -58,8 +58,10 @@ def metrics_table(result: dict[str, Any], title: str) -> Table:
 
 def decisions_table(result: dict[str, Any]) -> Table:
     """Return precision, recall and F1 of the labels that a threshold decides on."""
-    values, limit = result["threshold"]["values"], result["threshold"]["limit"]
-    shown = ", ".join(f"{value:g}" for value in values)
+    from longtail.metrics.thresholds import Thresholds
+
+    values, frequencies, limit = (result["threshold"][key] for key in ("values", "frequencies", "limit"))
+    shown = Thresholds(tuple(values), tuple(frequencies))
     table = _table(f"Labels that reach the threshold {shown}, at most {limit} per point")
     for heading in ("%", "P", "R", "F1"):
         table.add_column(heading, justify="left" if heading == "%" else "right")
