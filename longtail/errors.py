@@ -95,6 +95,13 @@ def number_of(n: int, noun: str, plural: str | None = None) -> str:
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
+def size(mb: float) -> str:
+    """Return a size in MB, or in KB or bytes where it is small, for messages."""
+    if mb < 0.001:
+        return f"{1e6 * mb:.0f} B"
+    return f"{mb:,.1f} MB" if mb >= 1 else f"{1000 * mb:,.0f} KB"
+
+
 def warn(message: str) -> None:
     """Warn the caller of the library, also one who has not configured logging; the line shown is the caller's."""
     frame, level = sys._getframe(1), 2

@@ -13,6 +13,8 @@ from scipy.sparse import csr_array, issparse
 from longtail.errors import DataError, ModelError, number_of, warn
 
 _log = logging.getLogger("longtail.names")
+_MOST_COMPARED = 500_000  # pairs of names whose spelling is compared: about a second
+_MOST_SHOWN = 5  # names in a message
 
 
 class Names(Sequence[str]):
@@ -135,8 +137,10 @@ class LabelNumbers:
         if label_texts is None:
             return None
         if isinstance(label_texts, Mapping):
+            known = self.listed()
             for name in label_texts:
                 self._number(name, None)
+            _remark_on_added(self.listed()[len(known) :], known, n_described=len(label_texts))
             return [label_texts.get(name, name) for name in self.place]
         if self.open:
             raise DataError(
@@ -180,6 +184,29 @@ class LabelNumbers:
                 f"the label {name!r} is not in label_names", row=row, remedy="Add it there, or leave it out"
             )
         return self.place[name]
+
+
+def _remark_on_added(added: list[str], known: list[str], n_described: int) -> None:
+    """Name the labels that only a dict of label texts has; warn if they are probably misspelt, or all others are."""
+    if not added or not known:
+        return
+    near = dict[str, str]()
+    for name in added[: _MOST_COMPARED // len(known)]:
+        if any(character.isdigit() for character in name):
+            continue  # codes and versions are alike without being misspelt
+        if close := difflib.get_close_matches(name, known, n=1, cutoff=0.8):
+            near[name] = close[0]
+    first = [*near, *(name for name in added if name not in near)][:_MOST_SHOWN]
+    shown = ", ".join(f"{name!r} (did you mean {near[name]!r}?)" if name in near else repr(name) for name in first)
+    more = ", …" if len(added) > _MOST_SHOWN else ""
+    what = (
+        f"label_texts has {number_of(len(added), 'label')} that no training text has: {shown}{more}. "
+        "They are added, and only models that use label text can suggest them."
+    )
+    if near or len(added) == n_described:
+        warn(what)
+    else:
+        _log.warning("%s", what)
 
 
 def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | None = None) -> None:

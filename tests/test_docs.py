@@ -5,6 +5,7 @@ A block after ``<!-- needs: NAME -->`` is run only where a model of that name is
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import re
@@ -117,6 +118,20 @@ def test_the_readme_shows_the_labels_that_are_suggested(here: Path) -> None:
 def test_python_examples(page: Path, here: Path) -> None:
     for body in blocks(page, "python"):
         exec(compile(body, page.name, "exec"), {})
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+def test_the_guides_show_the_scores_of_their_examples(page: str, here: Path) -> None:
+    n_shown = 0
+    for body in blocks(ROOT / page, "python"):
+        for match in re.finditer(r"^(tagger\.suggest\(.*\))  # (\[\(.*\)\])$", body, re.MULTILINE):
+            names: dict[str, Any] = {}
+            exec(compile(body[: match.start()], page, "exec"), names)
+            suggested, shown = eval(match[1], names), ast.literal_eval(match[2])
+            assert [name for name, _ in suggested] == [name for name, _ in shown]
+            assert [score for _, score in suggested] == pytest.approx([score for _, score in shown], abs=0.006)
+            n_shown += 1
+    assert n_shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)

@@ -11,6 +11,7 @@ import pytest
 
 from longtail import DECAF, KNN, Blend, Bonsai, Dataset, Tagger, TextVectorizer
 from longtail.errors import DataError, LongtailError, ModelError, SettingsError
+from longtail.explain.explanation import ExplainedWord
 from longtail.explain.words import text_without, word_spans
 
 FRUITS = ["apple", "pear", "plum", "fig", "lime", "quince"]
@@ -210,6 +211,12 @@ def test_an_explanation_is_printed_in_a_few_lines(dismec: Tagger) -> None:
     assert [line.split()[0] for line in lines[1:]] == [one.label.split()[0] for one in found]
     strongest = found[0].words[0]
     assert f"{found[0].score:.3f}  {strongest.word} {strongest.effect:+.3f}" in lines[1]
+
+
+def test_small_effects_are_not_rounded_to_zero() -> None:
+    """With scores near 0 and 1, all words had the effect 0.000."""
+    for effect, shown in ((0.0005, "red +0.001"), (-0.25, "red -0.250"), (-0.0000234, "red -2e-05")):
+        assert str(ExplainedWord("red", effect, [])) == shown
 
 
 def test_texts_without_spaces_are_explained_by_characters_and_n_grams() -> None:

@@ -82,6 +82,25 @@ def test_label_texts_reach_the_ranker() -> None:
     assert "c1" in ordered.vectorizer_.get_feature_names_out()
 
 
+def test_a_label_text_takes_the_place_of_the_name() -> None:
+    """As in files of labels; the guides say to write the name into the text."""
+    for text, found in (("with wheels", []), ("vehicle: with wheels", ["vehicle"])):
+        tagger = Tagger("textmatch").fit(TEXTS, LABELS, label_texts={"vehicle": text})
+        assert [name for name, _ in tagger.suggest("vehicle")] == found
+        assert tagger.suggest("wheels")[0][0] == "vehicle"
+
+
+def test_labels_that_only_label_texts_has_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """A misspelt name became a label of its own without a word."""
+    with pytest.warns(LongtailWarning, match=r"1 label that no .*: 'vehicel' \(did you mean 'vehicle'\?\)\. They"):
+        Tagger("popular").fit(TEXTS, LABELS, label_texts={"fruit": "sweet", "vehicel": "with wheels"})
+    with pytest.warns(LongtailWarning, match=r"2 labels that no training text has: 'x', 'y'\. They are added"):
+        Tagger("popular").fit(TEXTS, LABELS, label_texts={"x": "sweet", "y": "with wheels"})
+    assert not caplog.text
+    Tagger("popular").fit(TEXTS, LABELS, label_texts={"fruit": "sweet", "plant": "green", "fruit2": "more"})
+    assert "2 labels that no training text has: 'plant', 'fruit2'. They are added" in caplog.text
+
+
 def test_validation_reaches_the_ranker_without_unknown_labels() -> None:
     tagger = Tagger("centroid").fit(TEXTS, LABELS, validation=(["a red pear"], [["red", "pear"]]))
     assert tagger.ranker_.had_validation_  # type: ignore[attr-defined]

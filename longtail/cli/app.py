@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from longtail._version import __version__
 from longtail.cli import plot
 from longtail.cli.compare import compare_models
-from longtail.cli.console import guarded
+from longtail.cli.console import guarded, print_remark
 from longtail.cli.convert import convert_data
 from longtail.cli.demo import run_demo
 from longtail.cli.evaluate import evaluate_model
@@ -28,7 +30,34 @@ from longtail.cli.train import train_model
 from longtail.cli.warm import warm_kernels
 
 _HELP = "Extreme multi-label classification: find the few correct labels of a text among thousands or millions."
+
+
+class _Verbs(TyperGroup):
+    """The verbs. A mistake in the words of a command ends with one message, as one in its input does."""
+
+    def main(self, *args: Any, **given: Any) -> Any:
+        """Run a command and end the process; with ``standalone_mode=False``, return instead."""
+        if not given.get("standalone_mode", True):
+            return super().main(*args, **given)
+        try:
+            code = super().main(*args, **given | {"standalone_mode": False})
+        except typer.Abort:
+            sys.exit(1)
+        except Exception as error:  # typer's own class of usage errors has moved from one version to another
+            if not hasattr(error, "format_message"):
+                raise
+            if type(error).__name__ == "NoArgsIsHelpError":  # which prints the help
+                return super().main(*args, **given)
+            context = getattr(error, "ctx", None)
+            where = f" See {context.command_path} --help." if context is not None else ""
+            message = error.format_message()
+            print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
+            sys.exit(2)
+        sys.exit(code or 0)
+
+
 app = typer.Typer(
+    cls=_Verbs,
     help=_HELP,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -32,6 +32,16 @@ class _Console(Console):
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; where output is not a terminal, without the spaces that fill up lines."""
+        if self.is_terminal:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        plain = _FILLED.sub("", captured.get())
+        super().print(plain, end="", markup=False, emoji=False, highlight=False, soft_wrap=True)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Return the pieces of what is printed, with control characters as Python would write them."""
         for segment in super().render(renderable, options):
@@ -47,6 +57,7 @@ def printable(text: str) -> str:
 
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # the latter change the direction
+_FILLED = re.compile(r" +$", re.MULTILINE)
 out = _Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
 err = _Console(stderr=True)
 
@@ -89,13 +100,6 @@ def fail(message: str) -> NoReturn:
     """Print what is wrong, and end with exit code 2."""
     print_remark(f"error: {_with_options(message)}", style="bold red")
     raise typer.Exit(2)
-
-
-def size(mb: float) -> str:
-    """Return a size in MB, or in KB or bytes where it is small."""
-    if mb < 0.001:
-        return f"{1e6 * mb:.0f} B"
-    return f"{mb:,.1f} MB" if mb >= 1 else f"{1000 * mb:,.0f} KB"
 
 
 def _with_options(message: str) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WORDS_SHOWN = 8  # per direction
 _NEIGHBOUR_LABELS = 6  # of a neighbour
+_CERTAIN = 1000.0  # a bias beyond it is no weight: it stands for the probability 1 of a model's only label
 TextOption = Annotated[
     list[str], typer.Option("--text", "-t", metavar="TEXT", help="The text, one at a time.", show_default=False)
 ]
@@ -74,10 +75,12 @@ def _facts_table(one: LabelExplanation) -> Table:
 
     table = Table.grid(padding=(0, 2))
     for name, words in (("raised by", one.raised), ("lowered by", one.lowered)):
-        shown = ", ".join(f"{word.word} {word.effect:+.3f}" for word in words[:_WORDS_SHOWN])
+        shown = ", ".join(str(word) for word in words[:_WORDS_SHOWN])
         if shown:
             table.add_row(Text(f"  {name}", "dim"), Text(shown))
-    if one.bias is not None:
+    if not one.words:
+        table.add_row(Text("  words", "dim"), Text("no single word changes the score"))
+    if one.bias is not None and one.bias < _CERTAIN:
         table.add_row(Text("  bias", "dim"), Text(f"{one.bias:+.3f}"))
     if one.label_words:
         table.add_row(Text("  in the label's text", "dim"), Text(", ".join(one.label_words[:_WORDS_SHOWN])))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from longtail.cli.console import out, print_json, size
+from longtail.cli.console import out, print_json
 from longtail.cli.options import JsonFlag, ModelFolder
-from longtail.errors import LongtailError, ModelError, number_of
+from longtail.errors import LongtailError, ModelError, number_of, size
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -119,7 +119,8 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
     from longtail.cli.tables import held_out_table
     from longtail.report.learning_curves import history_rows
 
-    sizes = [f"{part[key]:,} {key[2:]}" for key in ("n_points", "n_features", "n_labels") if key in part]
+    nouns = ("point", "feature", "label")
+    sizes = [number_of(part[f"n_{noun}s"], noun) for noun in nouns if f"n_{noun}s" in part]
     tree.add(_styled_line(", ".join(sizes)))
     for key in ("params", "vectorizer"):
         if part.get(key):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +14,10 @@ from longtail import registry
 from longtail.cli.console import as_word, print_json, print_remark, print_result
 from longtail.cli.options import DataOptions, JsonFlag, ModelFolder
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, ModelError, number_of
+from longtail.errors import DataError, ModelError, SettingsError, number_of
+
+if TYPE_CHECKING:
+    from longtail.data import Dataset
 
 Corrections = Annotated[
     str | None,
@@ -26,6 +31,10 @@ LogFile = Annotated[
     Path | None,
     typer.Option("--feedback", metavar="FILE", help="Feedback log; beside the model by default.", show_default=False),
 ]
+NewLabelsFlag = Annotated[
+    bool,
+    typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like known labels joined."),
+]
 _PER_TRANSACTION = 1000
 
 
@@ -33,6 +42,7 @@ def learn_corrections(
     folder: ModelFolder,
     data: Corrections = None,
     feedback: LogFile = None,
+    new_labels: NewLabelsFlag = False,
     json: JsonFlag = False,
     *,
     options: DataOptions,
@@ -46,19 +56,23 @@ def learn_corrections(
     from longtail.serve.settings import default_feedback_path
     from longtail.tagger import Tagger
 
+    if new_labels and data is None:
+        raise SettingsError("--new-labels has no effect without DATA. Leave it out.")
     tagger: Any = registry.load(folder)
     if not isinstance(tagger, Tagger) or tagger.vectorizer_ is None:
         raise ModelError(f"{folder}: the model was trained on features, not on text, so it cannot learn from texts.")
     log = FeedbackLog(feedback or default_feedback_path(folder))
     facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
-    names: set[str] = set()
     if data is not None:
-        for part in _corrections(data, options.for_model(tagger, data)):
-            names.update(name for correction in part for name in correction["labels"])
+        given = _read(data, options.for_model(tagger, data))
+        names = [_names(given)[label] for label in sorted(set(given.Y.indices.tolist()))]
+        known = tagger.label_numbers()
+        if not new_labels:
+            _refuse_uncut_labels(data, names, known)
+        for part in _corrections(given):
             (receipt,) = log.append(folder.absolute().name, "file", [part])
             facts["stored"] += receipt.accepted
             facts["duplicates"] += receipt.duplicates
-        known = tagger.label_numbers()
         facts["unknown_labels"] = sorted(name for name in names if name not in known)
     if can_learn(tagger):
         with doing(f"learning from {log.path.name}"):
@@ -84,6 +98,8 @@ def learn_corrections(
 
 def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
     """Return what was trained: the whole model, or the members of a blend that learn without a new training."""
+    if not facts["learnt"]:
+        return f"No new correction to train {folder} on"
     corrections = number_of(facts["learnt"], "correction")
     if "learnt_by" not in facts:
         return f"Trained {folder} on {corrections}"
@@ -92,15 +108,23 @@ def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
     return f"Trained {' and '.join(facts['learnt_by'])} in {folder} on {corrections}{rest}"
 
 
-def _corrections(name: str, options: DataOptions) -> Any:
-    """Yield corrections in batches, each with an id made of its content."""
+def _read(name: str, options: DataOptions) -> Dataset:
+    """Read texts with their labels."""
     data = options.read(name, None)
     if data.texts is None:
         raise DataError("has no texts", path=name, remedy="Give texts with their labels, such as a CSV file")
-    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
-    bounds, indices = data.Y.indptr.tolist(), data.Y.indices.tolist()
+    return data
+
+
+def _names(data: Dataset) -> Sequence[str]:
+    return data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
+
+
+def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
+    """Yield corrections in batches, each with an id made of its content."""
+    names, bounds, indices = _names(data), data.Y.indptr.tolist(), data.Y.indices.tolist()
     batch: list[dict[str, Any]] = []
-    for i, text in enumerate(data.texts):
+    for i, text in enumerate(data.texts or ()):
         labels = [names[label] for label in indices[bounds[i] : bounds[i + 1]]]
         if not labels:
             continue
@@ -111,3 +135,20 @@ def _corrections(name: str, options: DataOptions) -> Any:
             batch = []
     if batch:
         yield batch
+
+
+def _refuse_uncut_labels(data: str, names: Sequence[str], known: Container[str]) -> None:
+    """Refuse labels that are probably several known ones in one: what is stored in the log stays there."""
+    from longtail.data.separators import separator_of_known
+
+    separator = separator_of_known(names, known)
+    if separator is None:
+        return
+    unknown = [name for name in names if name not in known]
+    verb = "is" if len(unknown) == 1 else "are"
+    raise DataError(
+        f"{len(unknown):,} of {number_of(len(names), 'label')} {verb} not in the model, such as "
+        f"{next(name for name in unknown if separator in name)!r}, but most of their parts between {separator!r} are",
+        path=data,
+        remedy=f"Give --labels-separator {shlex.quote(separator)}, or --new-labels if they are meant as they are",
+    )

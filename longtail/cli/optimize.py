@@ -92,7 +92,7 @@ def optimize_threshold(
         return
     out.print(thresholds_table(facts))
     print_result(f"Best: at most {number_of(best.limit, 'label')}, threshold {best}: {goal.value}-F1 {best.f1:.2f}")
-    if not save and len(best.values) == 1:
+    if not save and len(set(best.values)) == 1:
         decisions = f"--threshold {best} -k {best.limit}"
         print_result(f'Try: longtail predict {as_word(folder)} {decisions} --text "…", or keep it with --save')
     if save:

@@ -109,7 +109,7 @@ def predict_labels(
     rows, file = results.ResultRows(tagger), None
     if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
         file = results.ResultFile(out_file, made_from, resume)
-    blocks = _given(text) if text else read_blocks(str(input), tagger, options)
+    blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
     blocks = blocks if file is None else file.left_of(blocks)
     in_table = out_file is None and not json
     with results.counted(scored(tagger, blocks, wanted, in_table)) as (stream, count):
@@ -176,6 +176,16 @@ def _given(texts: list[str]) -> Iterator[PointBlock]:
     from longtail.data.streaming import PointBlock
 
     yield PointBlock(0, [text_from_shell(text) for text in texts], None)
+
+
+def _or_remark(blocks: Iterator[PointBlock], name: str) -> Iterator[PointBlock]:
+    """Yield the points of a file, or remark that it has none."""
+    empty = True
+    for block in blocks:
+        empty = False
+        yield block
+    if empty:
+        print_remark(f"{'Standard input' if name == '-' else name} is empty, so there is nothing to label.")
 
 
 def read_blocks(name: str, tagger: Tagger, options: DataOptions) -> Iterator[PointBlock]:

@@ -9,9 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from longtail.cli.console import printable, size
+from longtail.cli.console import printable
 from longtail.cli.measure import KS, METRIC_NAMES
-from longtail.errors import number_of
+from longtail.errors import number_of, size
 
 _MEANINGS = {
     "P": "precision: correct labels among the top k",
@@ -58,8 +58,10 @@ def metrics_table(result: dict[str, Any], title: str) -> Table:
 
 def decisions_table(result: dict[str, Any]) -> Table:
     """Return precision, recall and F1 of the labels that a threshold decides on."""
-    values, limit = result["threshold"]["values"], result["threshold"]["limit"]
-    shown = ", ".join(f"{value:g}" for value in values)
+    from longtail.metrics.thresholds import Thresholds
+
+    values, frequencies, limit = (result["threshold"][key] for key in ("values", "frequencies", "limit"))
+    shown = Thresholds(tuple(values), tuple(frequencies))
     table = _table(f"Labels that reach the threshold {shown}, at most {limit} per point")
     for heading in ("%", "P", "R", "F1"):
         table.add_column(heading, justify="left" if heading == "%" else "right")
@@ -141,7 +143,8 @@ def bins_table(results: list[dict[str, Any]]) -> Table:
     _add_model_column(table, shown)
     table.add_column("")
     for part in shown[0]["bins"] if shown else []:
-        heading = f"{part['frequency_max']:,}–\n{part['frequency_min']:,}"
+        least, most = f"{part['frequency_min']:,}", f"{part['frequency_max']:,}"
+        heading = most if least == most else f"{least}–\n{most}"
         table.add_column(heading, justify="right", no_wrap=True)
     for row in shown:
         cells = (f"{part['P@5']:.1f}\n{part['PSP@5']:.1f}" for part in row["bins"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import as_word, out, print_json, print_remark, print_result, size, written
+from longtail.cli.console import as_word, out, print_json, print_remark, print_result, written
 from longtail.cli.options import (
     DataOptions,
     DataPath,
@@ -26,7 +26,7 @@ from longtail.cli.options import (
     vectorize_comparing,
 )
 from longtail.cli.progress_bar import doing
-from longtail.errors import DataError, SettingsError, number_of
+from longtail.errors import DataError, SettingsError, number_of, size
 
 ModelOption = Annotated[
     str,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.errors import DataError
+from longtail.errors import DataError, number_of
 from longtail.notebook import notebook_html
 from longtail.sparse import resized
 
@@ -104,7 +104,7 @@ class Dataset:
             f"n_features={self.n_features}",
             f"n_labels={self.n_labels}",
         ]
-        parts += [f"test={self.test.n_points} points"] if self.test is not None else []
+        parts += [f"test={number_of(self.test.n_points, 'point')}"] if self.test is not None else []
         return f"Dataset({', '.join(parts + extras)})"
 
     def _repr_html_(self) -> str:

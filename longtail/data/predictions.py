@@ -33,7 +33,7 @@ from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
 from longtail.data.json_lines import objects
 from longtail.data.label_rows import canonical_labels
-from longtail.errors import BROKEN_ARRAY, DataError
+from longtail.errors import BROKEN_ARRAY, DataError, number_of
 from longtail.sparse import resized
 
 PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv")
@@ -147,7 +147,7 @@ class _Rows:
 
     def matrix(self) -> csr_array:
         if len(self.rows) != self.n_points:
-            what = f"predictions for {len(self.rows):,} points, but the data has {self.n_points:,}"
+            what = f"predictions for {number_of(len(self.rows), 'point')}, but the data has {self.n_points:,}"
             raise self.error(what, None, "Give one line per point, in the order of the data")
         ends = np.cumsum([0, *map(len, self.rows)])
         columns = np.fromiter((column for row in self.rows for column in row), np.int32, ends[-1])

@@ -84,7 +84,8 @@ def read(
         label per row, or where another separator would give many more, is a warning.
     label_texts : path-like or dict, optional
         Texts of the labels, by identifier or name: a dict, or a file in CSV, TSV, JSON or SKOS (see
-        :func:`longtail.data.label_file.read_label_texts`). Labels that no point has are added.
+        :func:`longtail.data.label_file.read_label_texts`). A text takes the place of the label's name. Labels that no
+        point has are added.
     vectors : str or sequence of paths or arrays, optional
         Ready dense vectors, such as sentence embeddings, for ``blend``: one array or .npy file each for the training
         points, the test points if there are any, and the label texts, which may be left out. They become the last

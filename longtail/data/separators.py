@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from longtail.errors import warn
+from longtail.errors import number_of, warn
 
 SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
 LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
+_UNUSUAL = ("/", "\\", "+", "&", "#", ":", "\t", " ")  # never chosen by counting: names contain them, too
 _ENOUGH = 0.1  # share of the most frequent separator's rows below which another one is part of names in any case
 _MAJORITY = 0.5  # share of them above which another one is chosen, if the most frequent looks like punctuation
 _NEARLY_ALL = 0.95  # share of names that look alike
@@ -92,6 +93,42 @@ def likelier_separator(cells: Sequence[object], chosen: str | None) -> tuple[str
     means = {one: 1 + sum(cell.count(one) for cell in found[one]) / len(strings) for one in found}
     best = max(means, key=means.__getitem__, default=None)
     return None if best is None or means[best] < _MANY_MORE * means.get(chosen or "", 1.0) else (best, means[best])
+
+
+def unusual_separator(cells: Sequence[object]) -> str | None:
+    """Return a sign that more than half of the cells contain and that is never chosen by counting; None for none.
+
+    Examples
+    --------
+    >>> unusual_separator(["soup/herb", "soup/spice", "cake"])
+    '/'
+    """
+    strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
+    counts = {sign: sum(sign in cell for cell in strings) for sign in _UNUSUAL if sign != " "}
+    most = max(counts, key=counts.__getitem__)  # of equal ones the first
+    return most if counts[most] > _MAJORITY * len(strings) else None
+
+
+def separator_of_known(names: Sequence[str], known: Container[str]) -> str | None:
+    """Return the separator that cuts names into known ones, where most are unknown as they are; None without one.
+
+    That is one at which more than half of the unknown names contain it and more than half of their pieces are known.
+
+    Examples
+    --------
+    >>> separator_of_known(["soup/herb", "soup/spice", "cake"], {"soup", "herb", "spice", "cake"})
+    '/'
+    """
+    unknown = [name for name in names if name not in known]
+    if 2 * len(unknown) <= len(names):
+        return None
+    shares = {}
+    for separator in (*SEPARATORS, *_UNUSUAL):
+        cut = [pieces for name in unknown if len(pieces := cut_cell(name, separator)) > 1]
+        if 2 * len(cut) > len(unknown):
+            shares[separator] = np.mean([piece in known for pieces in cut for piece in pieces])
+    best = max(shares, key=shares.__getitem__, default=None)  # of equal ones the first
+    return best if best is not None and shares[best] > _MAJORITY else None
 
 
 def _cells_of(strings: list[str]) -> dict[str, list[str]]:
@@ -203,6 +240,7 @@ def report_separator(
     given: bool,
     usual: str | None = None,
     likelier: tuple[str, float] | None = None,
+    unusual: str | None = None,
 ) -> None:
     """Log the separator, the labels per row and three examples; warn where labels are probably cut wrongly.
 
@@ -224,29 +262,39 @@ def report_separator(
         model brings the separator of its training data along, and a new file may have another.
     likelier : (str, float), optional
         Another separator and the labels per row that it would give, as :func:`likelier_separator` returns them.
+    unusual : str, optional
+        A sign that may separate labels, as :func:`unusual_separator` returns it.
     """
     if not counts.n_rows:
         return
     mean = counts.n_labels / counts.n_rows
     how = {None: "not cut, since none of | ; , occurs", LISTS: "read as lists"}.get(separator, f"cut at {separator!r}")
-    empty = f" ({counts.n_empty:,} rows have none)" if counts.n_empty else ""
+    empty = f" ({number_of(counts.n_empty, 'row')} without)" if counts.n_empty else ""
     examples = ", ".join(_short_examples(counts.examples))
     details = f"{source}: labels are {how}; {mean:.2f} labels per row{empty}, for example {examples}"
-    if usual not in (None, separator):
-        looks = "lists" if usual == LISTS else f"labels separated by {usual!r}"
-        remedy = "Give labels_separator (--labels-separator on the command line)"
-        logger.info("%s. The separator cuts no cell, and cells look like %s. %s.", details, looks, remedy)
-    elif given or counts.n_rows < FEW_ROWS:
-        logger.info("%s.", details)
-    elif likelier is not None:
+    option = "labels_separator (--labels-separator on the command line)"
+    cuts_none = given and not counts.n_cut
+    if cuts_none and usual == LISTS:
+        logger.info("%s. The separator cuts no cell, and cells look like lists. Leave out %s.", details, option)
+    elif cuts_none and usual not in (None, separator):
+        looks = f"cells look like labels separated by {usual!r}"
+        logger.info(
+            "%s. The separator cuts no cell, and %s. If they are, give %r as %s.", details, looks, usual, option
+        )
+    elif likelier is not None and not given and counts.n_rows >= FEW_ROWS:
         other, n = likelier
-        remedy = f"If labels are separated by {other!r}, give labels_separator (--labels-separator on the command line)"
+        remedy = f"If labels are separated by {other!r}, give it as {option}"
         warn(f"{details}. Cut at {other!r}, there would be {n:.2f} labels per row. {remedy}.")
-    elif mean <= ABOUT_ONE and counts.n_divisible and separator not in (" ", LISTS):
-        remedy = "If cells hold several labels, give lists or labels_separator (--labels-separator on the command line)"
-        warn(f"{details}. {remedy}.")
-    else:
+    elif unusual is not None and not counts.n_cut and separator not in (" ", LISTS):
+        none = "The separator cuts no cell. " if given else ""
+        message = f"{details}. {none}If {unusual!r}, which most cells contain, separates labels, give it as {option}."
+        logger.info("%s", message) if given or counts.n_rows < FEW_ROWS else warn(message)
+    elif cuts_none and counts.n_divisible:
+        logger.info("%s. The separator cuts no cell.", details)
+    elif given or counts.n_rows < FEW_ROWS or mean > ABOUT_ONE or not counts.n_divisible or separator in (" ", LISTS):
         logger.info("%s.", details)
+    else:
+        warn(f"{details}. If cells hold several labels, give lists or {option}.")
 
 
 def _short_examples(examples: list[list[str]]) -> list[str]:

@@ -15,8 +15,9 @@ from array import array
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from longtail.data.dataset import Dataset
@@ -36,6 +37,7 @@ from longtail.data.separators import (
     likelier_separator,
     logger,
     report_separator,
+    unusual_separator,
 )
 from longtail.errors import DataError, SettingsError, number_of
 
@@ -56,6 +58,8 @@ LABELS_NAMES = (
 )
 ID_NAMES = ("uid", "id")
 _PARQUET_ROWS = 1 << 16  # rows that are in memory at once
+_ROWS_COMPARED = 1000  # first rows that are compared with the first line where its names are not usual
+_WORDS_OF_TEXT = 4  # words from which a name may be a text
 _MOST_UNLABELLED = 1000  # first lines of a TSV file without labels, after which it is taken to have a header
 _POLARS_SECONDS = 30.0  # after which polars, which counts rows in milliseconds, will never answer
 _LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
@@ -151,15 +155,20 @@ class TableReader:
             chosen.append(_choose(table, present, self))
             return chosen[0]
 
-        empty = True
-        for number, cells in rows_of(table, choose):
-            empty, columns = False, chosen[0]
+        rows = rows_of(table, choose)
+        first = list(islice(rows, _ROWS_COMPARED))
+        if not first:
+            raise table.error("the table has no rows", remedy="Check that it was written completely")
+        columns = chosen[0]
+        if table.has_first_line and set(columns.guessed) == set(columns.all):
+            _refuse_data_as_names(table, columns, [cells for _, cells in first], self.separator)
+        if columns.labels and columns.guessed:
+            _remark_on_guess(table, columns)
+        for number, cells in chain(first, rows):
             parts = [
                 _cell_text(table, value, column, number) for value, column in zip(cells, columns.texts, strict=False)
             ]
             yield number, columns, cells, "\n".join(part for part in parts if part)
-        if empty:
-            raise table.error("the table has no rows", remedy="Check that it was written completely")
 
     def _matrix(self, table: _Table, column: str | None, cells: list[str | array[int]], lines: array[int]) -> Any:
         """Return the label matrix of the cells, after those that are strings have been cut."""
@@ -180,8 +189,16 @@ class TableReader:
             logger.info("%s, column %r: labels are lists, which no separator cuts.", table.name, column)
         usual = choose_separator(cells) if self._given and not counts.n_cut else None
         likelier = None if self._given else likelier_separator(cells, self.separator)
-        source = f"{table.name}, column {column!r}"
-        report_separator(source, self.separator, counts, given=self._given, usual=usual, likelier=likelier)
+        unusual = None if counts.n_cut else unusual_separator(cells)
+        report_separator(
+            f"{table.name}, column {column!r}",
+            self.separator,
+            counts,
+            given=self._given,
+            usual=usual,
+            likelier=likelier,
+            unusual=unusual,
+        )
         return rows.matrix(len(self.numbers))
 
     def _numbers(self, names: Sequence[str]) -> list[int]:
@@ -197,6 +214,12 @@ class _Table:
     path: Path | None = None
     frame: Any = None
 
+    @property
+    def has_first_line(self) -> bool:
+        """Whether the names of the columns are the first line of a file, which might be a row of data."""
+        ending = (".json", ".jsonl", ".ndjson", ".parquet")
+        return self.path is not None and not plain_name(self.path).endswith(ending)
+
     def error(self, what: str, number: int | None = None, *, remedy: str) -> DataError:
         """Return the error at a line (or row); without a number, for the whole table."""
         if self.path is None:
@@ -210,11 +233,15 @@ class _Table:
 
 @dataclass
 class _Columns:
-    """Names of the columns that are read: one or more of text, perhaps labels, perhaps identifiers."""
+    """Names of the columns that are read: one or more of text, perhaps labels, perhaps identifiers.
+
+    `guessed` lists those that were chosen by their position alone.
+    """
 
     texts: list[str]
     labels: str | None
     ids: str | None
+    guessed: tuple[str, ...] = ()
 
     @property
     def all(self) -> list[str]:
@@ -460,11 +487,12 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     texts = texts or [plain[name] for name in ("title", "content") if name in plain]
     texts = texts or [plain[name] for name in TEXT_NAMES if name in plain][:1]
     labels = wanted.labels or next((plain[name] for name in LABELS_NAMES if name in plain), None)
+    named = (*texts, labels)
     columns = [name for name in present if name.strip().lower() not in ID_NAMES]
     if len(columns) == 1 and not wanted.require_labels:
         texts = texts or columns
     else:
-        texts, labels = _by_position(table, columns, texts, labels)
+        texts, labels = _by_position(columns, texts, labels)
     listed = ", ".join(map(repr, present))
     missing = [name for name in (*texts, *([labels] if labels else ())) if name not in present]
     if missing:
@@ -479,21 +507,57 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
                 remedy=f"Name it with {option}; the columns present are {listed}",
             )
     ids = (plain[name] for name in ID_NAMES if name in plain)
-    return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None))
+    guessed = tuple(name for name in (*texts, labels) if name is not None and name not in named)
+    return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None), guessed)
 
 
-def _by_position(table: _Table, pair: list[str], texts: list[str], labels: str | None) -> tuple[list[str], str | None]:
+def _by_position(pair: list[str], texts: list[str], labels: str | None) -> tuple[list[str], str | None]:
     """Complete the choice in a table of two columns beside identifiers: first the text, then the labels."""
     fits = len(pair) == 2 and texts in ([], pair[:1]) and labels in (None, pair[1])
-    if not fits or (texts and labels):
-        return texts, labels
-    first_line = table.path is not None and plain_name(table.path).endswith((".csv", ".tsv"))
+    return (pair[:1], pair[1]) if fits else (texts, labels)
+
+
+def _remark_on_guess(table: _Table, columns: _Columns) -> None:
     logger.info(
         "%s: the text is taken from column %r, the labels from column %r%s. Name others with "
         "text= (--text-column on the command line) and labels= (--labels-column on the command line).",
-        table.name, *pair, ", as the first line names them" if first_line else "",
+        table.name, columns.texts[0], columns.labels, ", as the first line names them" if table.has_first_line else "",
     )  # fmt: skip
-    return pair[:1], pair[1]
+
+
+def _refuse_data_as_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
+    """Refuse a first line that is taken for the names of the columns and looks like a row of data, which would be lost.
+
+    That is one whose second field holds several labels, or one of the labels of the first rows; or whose text has
+    several words and is about as long as theirs.
+    """
+    why = None
+    if columns.labels is not None:
+        cells = [str(row[1]) for row in rows]
+        separator = separator or choose_separator(cells)
+        known = {name for cell in cells for name in cut_cell(cell, separator)}
+        shared = next((name for name in cut_cell(columns.labels, separator) if name in known), None)
+        if shared is not None:
+            why = f"its label {shared!r} occurs in other rows, too"
+        elif choose_separator([columns.labels]) not in (None, ","):  # a comma may stand in a question of a form
+            why = f"{columns.labels!r} looks like labels"
+    text = columns.texts[0]
+    if why is None and len(text.split()) >= _WORDS_OF_TEXT and 2 * len(text) >= median(len(row[0]) for row in rows):
+        why = f"{text[:40]!r} looks like a text" if len(text) <= 40 else f"'{text[:40]}…' looks like a text"
+    if why is not None:
+        names, are, options = (
+            "columns text and labels",
+            "these are their names",
+            "text= (--text-column on the command line)",
+        )
+        if columns.labels is None:
+            names, are = "column text", "this is its name"
+        else:
+            options += " and labels= (--labels-column on the command line)"
+        raise table.header_error(
+            f"the first line must name the columns, but looks like a row of data: {why}",
+            remedy=f"Put a line before it that names the {names}. If {are}, give {options}",
+        )
 
 
 def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:

@@ -31,8 +31,9 @@ _FILE_ENDINGS = {"sparse": (".txt",), "table": (".csv", ".tsv", ".jsonl")}
 _UNWRITTEN = (".json", ".npz", ".parquet")  # files that are read, or part of a folder, but not written alone
 _WRITABLE = (
     "As one file, a dataset is written as .csv, .tsv or .jsonl (format 'table') or .txt (format 'sparse'), which may "
-    "be compressed (.gz, .xz, .zst); for every other format, name a folder."
+    "be compressed (.gz, .xz, .zst); for every other format, name a folder, without an ending."
 )
+_ENDING = re.compile(r"\.[A-Za-z]{2,8}")  # of a file; "papers-1.0" and "papers.v2" are folders
 _PAIRS_AT_ONCE = 1 << 18
 
 
@@ -119,7 +120,9 @@ def check_target(path: Path, format: str | None, compression: str | None) -> str
         )
     if compression is not None and f".{compression}" not in COMPRESSED:
         raise SettingsError(f"compression {compression!r} is unknown. Use gz, xz or zst")
-    if Path(plain_name(path)).suffix in _UNWRITTEN or (kinds and format not in (None, *kinds)):
+    unknown = not kinds and not path.exists() and _ENDING.fullmatch(path.suffix) is not None
+    unwritten = Path(plain_name(path)).suffix in _UNWRITTEN
+    if unknown or unwritten or (kinds and format not in (None, *kinds)):
         what = "" if format is None else f" with the format {format!r} (--to on the command line)"
         raise SettingsError(f"{path.name} cannot be written{what}. {_WRITABLE}")
     if kinds and compression is not None:

@@ -11,6 +11,7 @@ EXACT, OCCLUSION = "exact", "occlusion"
 
 _WORDS_PRINTED = 6
 _TEXT_PRINTED = 60  # characters of the text
+_ROUNDED_TO_ZERO = 0.0005  # smaller effects would be 0.000
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,10 @@ class ExplainedWord:
     word: str
     effect: float
     spans: list[tuple[int, int]]
+
+    def __str__(self) -> str:
+        """Return the word and its effect, a small one with a significant digit: of a score near 1, all are small."""
+        return f"{self.word} {self.effect:{'+.3f' if abs(self.effect) >= _ROUNDED_TO_ZERO else '+.0e'}}"
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ class LabelExplanation:
     def __str__(self) -> str:
         """Return the label, its score and the strongest words in one line."""
         score = f"{self.score:.3f}" if self.listed else f"< {self.score:.3f}"
-        words = ", ".join(f"{word.word} {word.effect:+.3f}" for word in self.words[:_WORDS_PRINTED])
+        words = ", ".join(str(word) for word in self.words[:_WORDS_PRINTED])
         return f"{self.label}  {score}  {words or 'no word has an effect'}"
 
     @property

@@ -8,13 +8,15 @@ Thresholds are tried on a grid; with several bins, one bin after the other while
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, SettingsError, number_of
 from longtail.kernels.metrics import csr_is_in
 from longtail.metrics._inputs import SparseMatrix, judge
 from longtail.metrics.bins import equal_volume
@@ -82,11 +84,12 @@ class Thresholds:
         return cls(tuple(stored["values"]), tuple(stored["frequencies"]), stored["goal"], stored["limit"], stored["f1"])
 
     def __str__(self) -> str:
-        """Describe them in a few words."""
-        if len(self.values) == 1:
+        """Describe them in a few words; neighbouring bins with one threshold are one."""
+        pairs = zip(self.values, self.frequencies, strict=True)
+        merged = [list(bins)[-1] for _, bins in groupby(pairs, key=itemgetter(0))]
+        if len(merged) == 1:
             return f"{self.values[0]:g}"
-        parts = zip(self.values, self.frequencies, strict=True)
-        return ", ".join(f"{value:g} (from {least:,} training points)" for value, least in parts)
+        return ", ".join(f"{value:g} (from {number_of(least, 'training point')})" for value, least in merged)
 
 
 def check_threshold(threshold: Any) -> float:

@@ -52,14 +52,18 @@ class LabelResult(NamedTuple):
 
 
 def best_and_worst(Y: csr_array, scores: csr_array, n: int) -> tuple[list[LabelResult], list[LabelResult]]:
-    """Return the labels with the highest and with the lowest F1 in the top five; of the worst, the most frequent."""
+    """Return the labels with the highest and with the lowest F1 in the top five; of the worst, the most frequent.
+
+    Where labels are few, the worst are those that are not among the best.
+    """
     top = top_entries(scores, 5)
     right = select_entries(top, correct_entries(Y, top))
     true, suggested, correct = label_counts(Y), label_counts(top), label_counts(right)
     known = np.flatnonzero(true >= min(_LEAST_TRUE, true.max(initial=0)))
     known = known[true[known] > 0]
     f1 = 2 * correct[known] / np.maximum(true[known] + suggested[known], 1)
-    best, worst = known[np.lexsort((-true[known], -f1))[:n]], known[np.lexsort((-true[known], f1))[:n]]
+    best, ascending = known[np.lexsort((-true[known], -f1))[:n]], known[np.lexsort((-true[known], f1))]
+    worst = ascending[~np.isin(ascending, best)][:n]
 
     def results(labels: np.ndarray) -> list[LabelResult]:
         return [LabelResult(int(j), int(true[j]), int(suggested[j]), int(correct[j])) for j in labels]

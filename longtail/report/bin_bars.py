@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,14 @@ def draw_bin_bars(results: list[dict[str, Any]], title: str, path: Path) -> None
 
 def bin_name(part: dict[str, Any]) -> str:
     """Name a bin in two short lines: the frequencies of its labels, and their number."""
-    most, least = part["frequency_max"], part["frequency_min"]
-    frequencies = short_number(most) if most == least else f"{short_number(most)} – {short_number(least)}"
-    return f"{frequencies}\n{short_number(part['labels'])} label{'s' if part['labels'] != 1 else ''}"
+    n = part["labels"]
+    return f"{frequency_range(part, short_number)}\n{short_number(n)} label{'s' if n != 1 else ''}"
+
+
+def frequency_range(part: dict[str, Any], write: Callable[[int], str]) -> str:
+    """Return the lowest and the highest frequency of the labels of a bin, or the only one."""
+    least, most = write(part["frequency_min"]), write(part["frequency_max"])
+    return most if part["frequency_min"] == part["frequency_max"] else f"{least} – {most}"
 
 
 def short_number(value: int) -> str:

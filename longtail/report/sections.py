@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.errors import number_of
+from longtail.errors import number_of, size
 from longtail.metrics.calibration import curve_error, mark_rare_labels, reliability_curve
 from longtail.report import analysis
-from longtail.report.bin_bars import bin_name
+from longtail.report.bin_bars import bin_name, frequency_range
 from longtail.report.blocks import Cell, Chart, Section, Strong, Table, Tag
 from longtail.report.learning_curves import HELD_OUT_KEY, TRAIN_KEY, History, history_rows, kept_epoch
 from longtail.report.svg_chart import Axis, Series, bar_chart, line_chart
@@ -130,20 +130,20 @@ def _summary_section(data: ReportData) -> Section:
     ):
         for k in (1, 5) if name not in ("nDCG", "R", "C") else (5,):
             values = [model.row[f"{name}@{k}"] for model in data.models]
-            rows.append([f"{name}@{k}: {meaning}", *_best(values, 2, " %")])
+            rows.append([f"{name}@{k}: {meaning}", *_best(values, "{:,.2f} %".format)])
     for key, which in (("ECE@1", "the first score"), ("ECE-rare@1", "the same of rare labels")):
         errors = [model.row.get(key) for model in data.models]
         name = f"{key}: distance of {which} from the share correct" if key == "ECE@1" else f"{key}: {which}"
-        rows.append([name, *_best(errors, 2, " points", less=True)])
+        rows.append([name, *_best(errors, "{:,.2f} points".format, less=True)])
     suggested = [len(np.unique(analysis.top_entries(model.scores, 5).indices)) for model in data.models]
     rows.append(["different labels among the top 5 of all points", *(f"{n:,}" for n in suggested)])
-    for key, name, digits, unit in (
-        ("train_seconds", "training time", 1, " s"),
-        ("predict_ms_per_point", "prediction, per point in a batch", 3, " ms"),
-        ("model_mb", "size of the model", 1, " MB"),
+    for key, name, write in (
+        ("train_seconds", "training time", "{:,.1f} s".format),
+        ("predict_ms_per_point", "prediction, per point in a batch", "{:,.3f} ms".format),
+        ("model_mb", "size of the model", size),
     ):
         values = [model.row.get(key) for model in data.models]
-        rows.append([name, *_best(values, digits, unit, less=True)])
+        rows.append([name, *_best(values, write, less=True)])
     n_points, n_labels = data.Y.shape
     n_rare = int(data.rare.sum())
     text = (
@@ -163,7 +163,7 @@ def _rare_labels(n: int) -> str:
     return "The rarest label (◆), which has" if n == 1 else f"The {n:,} rarest labels (◆), which together have"
 
 
-def _best(values: list[Any], digits: int, unit: str, less: bool = False) -> list[Cell]:
+def _best(values: list[Any], write: Callable[[float], str], less: bool = False) -> list[Cell]:
     """Write numbers, the best of several in bold."""
     known = [value for value in values if value is not None and not np.isnan(value)]
     best = (min if less else max)(known) if len(known) > 1 else None
@@ -172,8 +172,7 @@ def _best(values: list[Any], digits: int, unit: str, less: bool = False) -> list
         if value is None or np.isnan(value):
             cells.append("–")
         else:
-            shown = f"{value:,.{digits}f}{unit}"
-            cells.append(Strong(shown) if value == best else shown)
+            cells.append(Strong(write(value)) if value == best else write(value))
     return cells
 
 
@@ -252,7 +251,7 @@ def _frequency_section(data: ReportData) -> Section:
         blocks.append(Chart(chart, f"Contribution to {metric}, frequent labels on the left."))
     rows: list[list[Cell]] = [
         [
-            f"{part['frequency_max']:,} – {part['frequency_min']:,}",
+            frequency_range(part, "{:,}".format),
             f"{part['labels']:,}",
             *(f"{model.row['bins'][part['bin'] - 1][m]:.2f} %" for model in data.models for m in ("P@5", "PSP@5")),
         ]
@@ -355,9 +354,9 @@ def _norms_section(data: ReportData) -> Section | None:
 def _labels_section(data: ReportData) -> Section:
     blocks: list[Table | Chart] = []
     for model in data.models:
-        for title, results in zip(
-            ("best", "worst"), analysis.best_and_worst(data.Y, model.scores, _EXTREMES_SHOWN), strict=True
-        ):
+        best, worst = analysis.best_and_worst(data.Y, model.scores, _EXTREMES_SHOWN)
+        named = (("best labels" if worst else "all labels, the best first", best), ("worst labels", worst))
+        for title, results in named if worst else named[:1]:
             rows: list[list[Cell]] = [
                 [
                     [data.tag(one.label)],
@@ -370,7 +369,7 @@ def _labels_section(data: ReportData) -> Section:
                 for one in results
             ]
             heading = ["label", "training points", "test points", "suggested", "correct", "F1@5"]
-            blocks.append(Table(heading, rows, caption=f"{model.name}: {title} labels"))
+            blocks.append(Table(heading, rows, caption=f"{model.name}: {title}"))
     text = (
         "Labels with at least five test points, by F1 in the top five. "
         "Of equally bad labels the most frequent stand first."

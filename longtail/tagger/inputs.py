@@ -18,6 +18,7 @@ from longtail.data.separators import (
     label_of,
     likelier_separator,
     report_separator,
+    unusual_separator,
 )
 from longtail.errors import DataError
 
@@ -79,7 +80,8 @@ def _cut_cells(rows: list[Any]) -> list[Any]:
     for row, names in zip(rows, cut, strict=True):
         if isinstance(row, str):
             counts.add(names)
-    report_separator("labels", separator, counts, given=False, likelier=likelier_separator(rows, separator))
+    likelier, unusual = likelier_separator(rows, separator), None if counts.n_cut else unusual_separator(rows)
+    report_separator("labels", separator, counts, given=False, likelier=likelier, unusual=unusual)
     return cut
 
 

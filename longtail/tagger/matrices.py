@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,8 @@ from longtail.sparse import entry_keys, select_entries
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
     from longtail.models.base import Ranker
+
+_log = logging.getLogger("longtail.tagger")
 
 
 def without(Y: csr_array, pairs: np.ndarray | None) -> csr_array:
@@ -45,6 +48,16 @@ def check_takes_vectors(ranker: Ranker) -> None:
     if "vector_size" not in ranker._defaults():
         raise SettingsError(
             f"{type(ranker).__name__} cannot use vectors of texts. Use blend, or leave the encoder (or vectors) out."
+        )
+
+
+def remark_on_terms_as_vectors(ranker: Ranker) -> None:
+    """Say that a ranker for dense vectors takes the TF-IDF features of texts for these."""
+    if ranker.takes_vectors:
+        _log.warning(
+            "%s compares dense vectors, and without an encoder takes the TF-IDF features of texts for these. For such "
+            "features use knn or textmatch; for sentence vectors, blend with an encoder or ready vectors.",
+            ranker.kind,
         )
 
 

@@ -27,7 +27,14 @@ from longtail.params import Integer, value_shown
 from longtail.sparse import entry_rows, label_counts, resized, select_entries
 from longtail.tagger.inputs import held_out_pair, label_lists, text_list
 from longtail.tagger.label_editing import EditableTagger
-from longtail.tagger.matrices import check_takes_vectors, given_vectors, names_and_ids, text_features, training_matrices
+from longtail.tagger.matrices import (
+    check_takes_vectors,
+    given_vectors,
+    names_and_ids,
+    remark_on_terms_as_vectors,
+    text_features,
+    training_matrices,
+)
 
 if TYPE_CHECKING:
     from longtail.data import Dataset, TextVectorizer
@@ -187,8 +194,9 @@ class Tagger(EditableTagger):
             which they occur.
         label_texts : dict or list of str, optional
             A text per label, by name or in the order of `label_names`, for models that use label text. The default, and
-            the text of a label that the dict leaves out, is the name of the label. A name that occurs in the dict alone
-            becomes a label without points.
+            the text of a label that the dict leaves out, is the name of the label. A text that is given takes the place
+            of the name: write the name into it where texts may contain it. A name that occurs in the dict alone
+            becomes a label without points; it is named in a message, with a label that is spelt alike.
         validation : tuple of (texts, labels), optional
             Held-out texts for models that choose settings or stop early. Labels that no training text has are ignored.
 
@@ -214,6 +222,8 @@ class Tagger(EditableTagger):
         if vectorizer.encoder is not None:
             check_takes_vectors(self._ranker())
         vectorizer = with_chosen_ngrams(vectorizer, texts, Y)
+        if vectorizer.encoder is None:
+            remark_on_terms_as_vectors(self._ranker())
         X = vectorizer.fit_transform(texts, label_texts=described)
         held_out = None
         if validation is not None:
@@ -245,6 +255,8 @@ class Tagger(EditableTagger):
                 remedy="Read it first: fit_dataset(longtail.read(data)); or give texts and labels to fit",
             )
         X, Y, Z = training_matrices(data)
+        if data.vectorizer is not None and not data.vector_size:
+            remark_on_terms_as_vectors(self._ranker())
         ranker = given_vectors(self._ranker(), data.vector_size).fit(X, Y, label_features=Z)
         self._keep(ranker, data.vectorizer, *names_and_ids(data), data.Y)._note_data(data.X, data.Y, data.name)
         if data.labels_separator is not None:

@@ -178,12 +178,16 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "m", "--text", "x", "--input", "fruit.csv"], "either --text"),
         (["predict", "m"], "either --text"),
         (["predict", "m", "--text", "x", "-k", "0"], "-k"),
+        (["predict", "m", "--text", "x", "-k", "abc"], "predict --help."),
+        (["predict", "m", "--txt", "x"], "--txt"),
+        (["predct", "m"], "Did you mean 'predict'"),
         (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .npz or .txt"),
         (["predict", "m", "--input", "nowhere.txt"], "nowhere.txt"),
         (["predict", "m", "--input", "numbers.txt", "--format", "sparse"], "the model reads text"),
         (["predict", "nowhere", "--text", "x"], "there is no such folder"),
         (["evaluate", "m", "numbers.txt"], "2 labels, but the model was trained with 9"),
         (["convert", "fruit.csv", "x.json"], "x.json cannot be written. As one file"),
+        (["convert", "fruit.csv", "x.xyz"], "x.xyz cannot be written. As one file"),
         (["convert", "fruit.csv", "x.parquet"], "is written as .csv, .tsv or .jsonl"),
         (["convert", "fruit.csv", "x", "--to", "xml"], "cannot be written"),
         (["inspect", "fruit.csv"], "not a model folder"),
@@ -196,6 +200,7 @@ def test_wrong_words(words: list[str], said: str, run: Run, model: Path, here: P
     result = run(*words, code=2)
     assert result.stdout == ""
     assert said in result.stderr
+    assert "error: " in result.stderr  # of the words, too, and in no box
     assert sorted(here.rglob("*")) == before
 
 

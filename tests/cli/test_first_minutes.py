@@ -30,6 +30,21 @@ def test_the_separator_is_kept_in_the_model(run, slashes):
     assert "Stored 40 corrections" in run("learn", "m", slashes).stdout
 
 
+def test_corrections_whose_labels_are_not_cut_are_not_stored(run, slashes, here):
+    """Nothing takes them out of the log again."""
+    run("train", slashes, "--model", "parabel(n_trees=1)", "--labels-separator", " / ", "--out", "m")
+    (here / "more.csv").write_text("text,labels\na red apple,apple;red\na green pear,pear;green\n")
+    refused = run("learn", "m", "more.csv", code=2).stderr
+    assert "2 of 2 labels are not in the model, such as 'apple;red', but most of their parts between ';' are" in refused
+    assert "Give --labels-separator ';', or --new-labels" in refused
+    assert not list(here.glob("m.feedback*"))
+    assert "Stored 2 corrections" in run("learn", "m", "more.csv", "--labels-separator", ";").stdout
+    assert "in the log: 2 (apple;red, pear;green)" in run("learn", "m", "more.csv", "--new-labels").stderr
+    (here / "new.csv").write_text("text,labels\na kiwi,kiwi;brown\na red kiwi,kiwi / red\n")  # most have no known part
+    assert "Stored 2 corrections" in run("learn", "m", "new.csv").stdout
+    assert "--new-labels has no effect" in run("learn", "m", "--new-labels", code=2).stderr
+
+
 def test_labels_that_a_model_does_not_know(run, table, here):
     run("train", table, "--model", "popular", "--out", "m")
     (here / "other.csv").write_text("text,labels\na red pear,http://x.example/1\na plum,http://x.example/2\n")
@@ -87,7 +102,7 @@ def test_predictions_of_others(run, here):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("p.txt", "0:0.7\n", "predictions for 1 points, but the data has 2"),
+        ("p.txt", "0:0.7\n", "predictions for 1 point, but the data has 2"),
         ("p.txt", "3 2\n0:1\n", "the first line says '3 2'"),
         ("p.txt", "7:0.7\n0:1\n", "p.txt:1: label 7 is outside the 2 labels"),
         ("p.txt", "0=0.7\n0:1\n", "p.txt:1: '0=0.7' is not label:score"),

@@ -339,13 +339,26 @@ def test_work_goes_on_where_remarks_cannot_be_written(model: Path, table: Path, 
     assert (here / "x.jsonl").exists()
 
 
+def test_the_only_label_of_a_model_has_no_bias(run: Run, here: Path) -> None:
+    """It was +40000.000."""
+    (here / "d.csv").write_text("text,labels\nred plum,fruit\nred fig,fruit\n")
+    run("train", "d.csv", "--model", "bonsai", "--out", "m")
+    shown = run("explain", "m", "--text", "red plum").stdout
+    assert "bias" not in shown
+    assert "no single word changes the score" in shown
+
+
 def test_one_of_anything_is_singular(run: Run, here: Path) -> None:
     (here / "d.csv").write_text("text,labels\nred plum,plum\nred fig,fig|red\nred fig,fig|red\n")
     run("train", "d.csv", "--model", "knn", "--out", "m")
     assert "(1 training point)" in run("explain", "m", "--text", "red plum", "--label", "plum").stdout
     assert "1 label with one training point, 0 with none" in run("inspect", "m").stdout
+    (here / "one.csv").write_text("text,labels\nplum,plum\n")
+    run("train", "one.csv", "--model", "knn", "--out", "one")
+    assert "1 point, 1 label" in run("inspect", "one").stdout
     (here / "more.csv").write_text("text,labels\ngreen plum,plum\n")
     assert "Stored 1 correction in" in run("learn", "m", "more.csv").stdout
+    assert "No new correction to train m on" in run("learn", "m", "more.csv").stdout
     (here / "in.txt").write_text("red\nzzz\n")
     assert "1 of 2 texts has no word" in run("predict", "m", "--input", "in.txt").stderr
     assert "(empty text)" in run("predict", "m", "--text", "").stdout

@@ -56,6 +56,13 @@ def test_from_standard_input_to_standard_output(run: Run, model: Path) -> None:
     assert [json.loads(line)["text"] for line in lines] == TEXTS
 
 
+def test_an_empty_input_is_remarked_on(run: Run, model: Path, here: Path) -> None:
+    (here / "empty.txt").write_text("")
+    result = run("predict", "m", "--input", "empty.txt")
+    assert (result.stdout, result.stderr) == ("", "empty.txt is empty, so there is nothing to label.\n")
+    assert "Standard input is empty" in run("predict", "m", "--input", "-", "--out", "-", input="").stderr
+
+
 def test_sparse_text_in_blocks(run: Run, sparse: Path, here: Path) -> None:
     run("train", sparse, "--model", "popular", "--out", "f")
     run("predict", "f", "--input", sparse / "train.txt", "--out", "x.jsonl", "-k", 1)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from typer.testing import CliRunner
 
+from longtail import errors
 from longtail.cli import app as app_module
 from longtail.cli import console, tables
 from tests.cli.conftest import Run
@@ -33,6 +34,13 @@ def test_skipped_candidates_are_shown() -> None:
     with console.out.capture() as shown:
         console.out.print(tables.held_out_table([{"model": "dismec", "skipped": "would take about 900 s"}]))
     assert "900 s" in shown.get()
+
+
+def test_lines_of_a_file_do_not_end_in_spaces(run: Run, table: Path) -> None:
+    run("train", table, "--model", "knn", "--out", "m")
+    for words in (("evaluate", "m", table), ("explain", "m", "--text", "a red pear"), ("inspect", "m")):
+        lines = run(*words).stdout.splitlines()
+        assert lines == [line.rstrip() for line in lines]
 
 
 def shown_at_80_columns(table: Table) -> list[str]:
@@ -76,7 +84,7 @@ def test_curves_and_bins_fit_a_terminal_of_80_columns() -> None:
     assert any(line.endswith("100.0") and line.count("100.0") == 5 for line in lines)
     assert any(line.count("79.7") == 5 for line in lines)
     shown = shown_at_80_columns(tables.bins_table(results))
-    assert any(line.count("123,456–") == 5 for line in shown)
+    assert any(line.count("12,345–") == 5 for line in shown)
     assert any(line.count("12.2") == 5 for line in shown)
     assert max(map(len, [*lines, *shown])) <= 80
 
@@ -92,7 +100,7 @@ def test_metrics_have_one_line_each_at_80_columns() -> None:
 
 @pytest.mark.parametrize(("mb", "shown"), [(1234.5, "1,234.5 MB"), (0.25, "250 KB"), (0.000048, "48 B")])
 def test_small_sizes_are_not_rounded_to_nothing(mb: float, shown: str) -> None:
-    assert console.size(mb) == shown
+    assert errors.size(mb) == shown
 
 
 @pytest.mark.parametrize("verb", [*app_module._VERBS, *(f"plot {name}" for name in app_module._PLOTS)])

@@ -38,7 +38,7 @@ def test_shape_and_repr():
     data = example().validate()
     assert (data.n_points, data.n_features, data.n_labels) == (3, 2, 3)
     assert dataclasses.replace(data, X=None, Z=None).n_features == 0
-    assert repr(data).startswith("Dataset('data', n_points=3, n_features=2, n_labels=3, test=1 points, Z, ids")
+    assert repr(data).startswith("Dataset('data', n_points=3, n_features=2, n_labels=3, test=1 point, Z, ids")
 
 
 def test_subset():

@@ -227,6 +227,40 @@ def test_a_single_column_is_the_text_where_labels_may_be_missing(tmp_path):
     assert (data.texts, data.ids, data.n_labels) == (["rote Äpfel"], ["7"], 0)
 
 
+HEADERLESS = {
+    "label.csv": ("red pear,pear|red\ngreen pear,pear|green\n", "its label 'pear' occurs in other rows, too"),
+    "labels.csv": ("red pear,pear|red\nmoss,plant\n", "'pear|red' looks like labels"),
+    "uris.csv": ("red pear,http://x.example/1\nmoss,http://x.example/2\n", "'http://x.example/1' looks like labels"),
+    "text.tsv": ("a guide to mosses\tplant\nhow to bake bread\tfood\n", "'a guide to mosses' looks like a text"),
+}
+
+
+@pytest.mark.parametrize(("name", "case"), HEADERLESS.items())
+@pytest.mark.parametrize("require_labels", [True, False])
+def test_a_first_row_is_not_lost_as_names_of_columns(tmp_path, caplog, name, case, require_labels):
+    content, why = case
+    (tmp_path / name).write_text(content)
+    with caplog.at_level(logging.INFO, logger="longtail.data"), pytest.raises(DataError) as refused:
+        read(tmp_path / name, vectorizer=None, require_labels=require_labels)
+    assert f"{name}:1: the first line must name the columns, but looks like a row" in str(refused.value)
+    assert why in str(refused.value)
+    assert not caplog.text
+    first, second = content.split("\n")[0].split("\t" if name.endswith(".tsv") else ",")
+    assert len(read(tmp_path / name, text=first, labels=second, vectorizer=None).texts) == 1
+
+
+def test_a_first_text_is_not_lost_where_a_single_column_is_read(tmp_path):
+    (tmp_path / "x.csv").write_text("carrot soup with cream\nlemon cake with poppy seeds\n")
+    with pytest.raises(DataError, match="'carrot soup with cream' looks like a text"):
+        read(tmp_path / "x.csv", vectorizer=None, require_labels=False)
+
+
+def test_a_question_may_name_a_column(tmp_path):
+    """Forms write their questions into the first line."""
+    (tmp_path / "x.csv").write_text('What is this book about?,"Its topics, if any"\n' + f"{40 * 'moss '},plant\n" * 3)
+    assert read(tmp_path / "x.csv", vectorizer=None).label_names == ["plant"]
+
+
 def test_two_columns_in_the_other_order_are_not_guessed(tmp_path):
     (tmp_path / "x.csv").write_text("author,title\nEmma,On mosses\n")
     with pytest.raises(DataError, match="no column has a usual name of the labels column"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +150,7 @@ def test_single_words_uris_and_lists_leave_no_doubt(tmp_path, caplog, cells):
 def test_rows_without_labels_are_counted(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="longtail.data"):
         read(write_csv(tmp_path / "d.csv", ["a|b", "", " ", "c|d"]), vectorizer=None)
-    assert "labels are cut at '|'; 2.00 labels per row (2 rows have none), for example" in caplog.text
+    assert "labels are cut at '|'; 2.00 labels per row (2 rows without), for example" in caplog.text
 
 
 def test_a_separator_that_is_given_settles_it(tmp_path, caplog):
@@ -220,5 +222,22 @@ def test_a_given_separator_that_no_cell_has(tmp_path, caplog):
         read(path, labels_separator="|", vectorizer=None)
         read(write_csv(tmp_path / "one.csv", ["soup", "cake"]), labels_separator="|", vectorizer=None)
     messages = [record.getMessage() for record in caplog.records]
-    assert "cuts no cell, and cells look like labels separated by '|'. Give labels_separator" in messages[0]
+    assert "cuts no cell, and cells look like labels separated by '|'. If they are, give '|' as labels_s" in messages[0]
     assert ["cuts no cell" in message for message in messages] == [True, False, False]
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_a_sign_that_may_separate_labels_is_named(tmp_path, caplog, n):
+    """There was no remedy in a table of few rows, nor where another separator was given."""
+    path = write_csv(tmp_path / "d.csv", ["soup/herb", "cake/sweet", "bread"] * n)
+    remedy = "If '/', which most cells contain, separates labels, give it as labels_separator"
+    with caplog.at_level(logging.INFO, logger="longtail.data"):
+        read(path, labels_separator=";", vectorizer=None)
+        assert f"The separator cuts no cell. {remedy}" in caplog.text
+        caplog.clear()
+        with nullcontext() if n == 1 else pytest.warns(LongtailWarning, match=re.escape(remedy)):
+            read(path, vectorizer=None)
+        assert (remedy in caplog.text) == (n == 1)
+        caplog.clear()
+        read(path, labels_separator="/", vectorizer=None)
+        assert "which most cells contain" not in caplog.text

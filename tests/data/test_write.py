@@ -140,6 +140,8 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
         ({}, "d.txt", {"format": "npz"}, SettingsError, "d.txt cannot be written with the format 'npz'.*a folder"),
         ({}, "d.txt", {"format": "table"}, SettingsError, "table.*is written as .csv, .tsv or .jsonl"),
         ({}, "d.json.gz", {}, SettingsError, "d.json.gz cannot be written. As one file"),
+        ({}, "d.xlsx", {}, SettingsError, "d.xlsx cannot be written. As one file.*name a folder, without an ending"),
+        ({}, "d.gz", {}, SettingsError, "d.gz cannot be written. As one file"),
         ({}, "d.parquet", {}, SettingsError, "d.parquet cannot be written. As one file, a dataset is written as .csv"),
     ],
 )

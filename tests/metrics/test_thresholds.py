@@ -108,3 +108,11 @@ def test_scores_that_are_no_probabilities_get_the_best_threshold_found() -> None
     assert found == choose_thresholds(truth, csr_array(scores)).f1 / 200
     shifted = csr_array(scores**4)  # the same order; a label of probability 0.5 scores 0.06
     assert threshold_of_probabilities(truth, shifted) == pytest.approx(found**4, abs=0.05)
+
+
+def test_bins_with_one_threshold_are_described_once() -> None:
+    """optimize --by-frequency listed the same threshold four times."""
+    bins = (50, 7, 1, 0)
+    assert str(Thresholds((0.76, 0.76, 0.76, 0.76), bins)) == "0.76"
+    shown = str(Thresholds((0.3, 0.76, 0.76, 0.2), bins))
+    assert shown == "0.3 (from 50 training points), 0.76 (from 1 training point), 0.2 (from 0 training points)"

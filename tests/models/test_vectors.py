@@ -217,3 +217,20 @@ def test_a_sharpness_that_overflows_is_refused(sharpness: float) -> None:
     with pytest.raises(SettingsError, match=r"give a number from 0 and up to 1e\+06"):
         VectorKNN(sharpness=sharpness).fit(X, Y)
     assert np.isfinite(VectorKNN(sharpness=1e6).fit(X, Y).predict(X).data).all()
+
+
+@pytest.mark.parametrize("model", ["vectorknn", "vectormatch"])
+def test_terms_are_taken_for_vectors_with_a_warning(model: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing said that there were no sentence vectors."""
+    texts, labels = ["red apple", "green pear"], [["apple"], ["pear"]]
+    tagger = longtail.Tagger(model).fit(texts, labels)
+    assert f"{model} compares dense vectors, and without an encoder takes the TF-IDF features" in caplog.text
+    caplog.clear()
+    X = tagger.features(texts)
+    data = longtail.Dataset(X, csr_array(np.eye(2, dtype=np.float32)), X)
+    longtail.Tagger(model).fit_dataset(data)
+    longtail.Tagger("blend([knn])").fit(texts, labels)
+    assert "compares dense vectors" not in caplog.text
+    data.vectorizer = tagger.vectorizer_
+    longtail.Tagger(model).fit_dataset(data)
+    assert "compares dense vectors" in caplog.text

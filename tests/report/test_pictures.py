@@ -102,7 +102,7 @@ def test_the_trade_off_has_star_and_beta_in_its_legend(tmp_path: Path) -> None:
 
 def test_names_of_bins_are_short() -> None:
     assert [short_number(n) for n in (0, 812, 1000, 12_345, 1_234_567)] == ["0", "812", "1k", "12.3k", "1.23M"]
-    assert bin_name({"frequency_max": 17_400, "frequency_min": 1_150, "labels": 11}) == "17.4k – 1.15k\n11 labels"
+    assert bin_name({"frequency_max": 17_400, "frequency_min": 1_150, "labels": 11}) == "1.15k – 17.4k\n11 labels"
     assert bin_name({"frequency_max": 1, "frequency_min": 1, "labels": 1}) == "1\n1 label"
 
 

@@ -182,6 +182,8 @@ def test_labels_and_confusions() -> None:
     assert analysis.confusions(Y, scores, 5) == [(1, 2, 6)]
     best, worst = analysis.best_and_worst(Y, scores, 1)
     assert (best[0].label, best[0].f1, worst[0].label, worst[0].f1) == (0, 100, 1, 0)
+    best, worst = analysis.best_and_worst(Y, scores, 5)
+    assert ([one.label for one in best], worst) == ([0, 1], [])  # each label once where they are few
     counts = np.array([100, 3, 2, 1])
     assert analysis.labels_with_counts(counts).sum(axis=0).tolist() == counts.tolist()
 
