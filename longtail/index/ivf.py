@@ -165,10 +165,9 @@ class IVFIndex(Index):
 
         plain = min((way for way in efforts if not way[1].hubs), key=n_scanned)
         best = min(efforts, key=n_scanned)
-        if n_scanned(best) > _MOST * n:
-            return (len(made.centroids), -math.inf), made
         # The effort is measured on a sample. A small saving is as likely to be chance, which costs recall.
-        return best if n_scanned(best) < 0.5 * n_scanned(plain) else plain
+        chosen = best if n_scanned(best) < 0.5 * n_scanned(plain) else plain
+        return chosen if n_scanned(chosen) <= _MOST * n else ((len(made.centroids), -math.inf), made)
 
     def _lay_out(self, made: Partitioned, n_jobs: int | None = None) -> None:
         """Bring the vectors of each partition together."""
