@@ -22,7 +22,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "regularizer": "glas",
         "regularization": 100.0,
         "n_candidates": 4096,
-        "dropout": 0.2,
+        "dropout": 0.4,
         "input_dropout": 0.1,
         "epochs": 12,
         "batch_size": None,
