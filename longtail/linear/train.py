@@ -334,6 +334,8 @@ def _solve(
 ) -> list[list[_Solved]]:
     """Solve the problems of the children of a task for each cost."""
     level, rows = levels[task.level], task.points(levels)
+    if solve.block_size(len(rows)) > 1:  # full passes visit neighbours one after the other
+        rows = np.random.default_rng([seed, task.level, task.group]).permutation(rows)
     place, where = _scratch_for(X.shape)
     indptr, indices, data, squares, features = gather.gather_rows(X.indptr, X.indices, X.data, rows, place)
     points = solve.SolverRows(indptr, indices, data, squares + np.float32(1))  # 1 for the bias

@@ -69,14 +69,16 @@ def test_logistic_reaches_the_optimum(cost: float) -> None:
     assert np.abs(gradient).max() < 5e-3 * np.abs(weights).max()
 
 
-def test_one_lockstep_pass_is_eight_plain_passes() -> None:
+@pytest.mark.parametrize("size", [1, 7])
+def test_one_lockstep_pass_is_eight_plain_passes(size: int) -> None:
     X, signs, norms = problem(3)
     damp = np.float32(0.5)
-    order = np.random.default_rng(0).permutation(X.shape[0]).astype(np.int32)
+    blocks = np.random.default_rng(0).permutation(-(-X.shape[0] // size)).astype(np.int32)
+    order = [i for block in blocks for i in range(block * size, min((block + 1) * size, X.shape[0]))]
     weights = np.zeros((X.shape[1] + 1, solve.LANES), np.float32)
     beta, gap = np.zeros(signs.shape, np.float32), np.zeros(solve.LANES, np.float32)
     points = solve.SolverRows(X.indptr, X.indices, X.data, norms + damp)
-    solve.lockstep_pass(points, signs, damp, order, weights.reshape(-1), beta, gap)
+    solve.lockstep_pass(points, signs, damp, blocks, size, weights.reshape(-1), beta, gap)
 
     dense = np.hstack([X.toarray(), np.ones((X.shape[0], 1))])
     for lane in range(solve.LANES):
