@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,11 @@ def described(results: dict[str, Any], cores: bool = True) -> list[str]:
     machine = results["machine"]
     where = [machine["processor"], f"{machine['cores']} cores"] if cores else [machine["processor"]]
     where += [machine["memory"], machine["system"], f"Python {machine['python']}"]
+    rows = [row for group in results.values() if isinstance(group, dict) for row in group.values()]
+    others = Counter(row["processor"] for row in rows if isinstance(row, dict) and "processor" in row)
     return [
         f"- machine: {', '.join(where)}",
+        *(f"- of {other}: {n} of the rows; times compare only within one machine" for other, n in others.items()),
         f"- longtail: {', '.join(f'{name} {number}' for name, number in results['versions'].items())}",
     ]
 

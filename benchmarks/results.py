@@ -3,6 +3,7 @@
 Every row carries the commit that it was measured with, the date, and the model with its settings, so that
 `benchmarks.stale` can name rows that are older than the code they describe. A row measured under a name that has
 another meaning today also carries ``recorded_with``, the version and commit, and ``recorded_as``, the former name.
+A row of another machine than the last row's carries its ``processor``.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def add(name: str, key: str, row: Row, model: str | None = None, group: str = "r
     facts = {"machine": machine.facts(), "versions": machine.versions()}
     row = stamped(row, model)
     with _locked(RESULTS):
-        known = (load(name) or {}) | facts  # read again for each row, because another run may have added rows
+        known = load(name) or {}  # read again for each row, because another run may have added rows
+        if "machine" in known and known["machine"] != facts["machine"]:
+            for _, other in rows(known):
+                other.setdefault("processor", known["machine"]["processor"])
+        known |= facts
         known.setdefault(group, {})[key] = row
         save(name, known)
 
