@@ -10,7 +10,7 @@ from typing import Any
 from longtail.errors import ModelError
 from longtail.params import Anything, Boolean, Constraint, Integer, Number
 
-FINITE = Number()
+FINITE = Number(-1e15, 1e15)  # of which a product with scores stays finite
 WHOLE = Integer(0)
 YES_NO = Boolean()
 
