@@ -61,6 +61,8 @@ class PresetRanker(Ranker):
     def _check_params_if_changed(self, always: bool = False) -> None:
         """Compare parameters with their constraints, unless none was set since, in `advanced` neither."""
         advanced = self.advanced
+        if advanced is None and self._checked and not always:  # a dict in its place would have been noticed
+            return
         given = (*advanced, *advanced.values()) if isinstance(advanced, Mapping) else (advanced,)
         before = self.__dict__.get("_advanced_checked", ())
         changed = len(given) != len(before) or not all(map(is_, given, before))
