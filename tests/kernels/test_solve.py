@@ -11,14 +11,14 @@ from scipy.sparse import csr_array
 from longtail.kernels import solve
 
 
-def problem(seed: int, n: int = 80, d: int = 25) -> tuple[csr_array, np.ndarray, np.ndarray]:
+def problem(seed: int, n: int = 80, d: int = 25, rare: float = 0.2) -> tuple[csr_array, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     dense = np.where(rng.random((n, d + 1)) < 0.3, rng.random((n, d + 1)), 0)
     dense[0, d] = 0.5  # the last feature is in use, as it is after gathering
     X = csr_array(dense.astype(np.float32))
     truth = rng.normal(size=(d + 1, solve.LANES))
     margins = X @ truth + rng.normal(scale=0.3, size=(n, solve.LANES))
-    signs = np.where(margins > np.quantile(margins, 0.8, axis=0), 1, -1).astype(np.float32)
+    signs = np.where(margins > np.quantile(margins, 1 - rare, axis=0), 1, -1).astype(np.float32)
     norms = (np.asarray(X.multiply(X).sum(axis=1)).ravel() + 1).astype(np.float32)
     return X, signs, norms
 
@@ -27,10 +27,15 @@ def margins(X: csr_array, weights: np.ndarray) -> np.ndarray:
     return X @ weights[:-1].astype(np.float64) + weights[-1]
 
 
+@pytest.mark.parametrize(
+    ("n", "rare"),
+    [(80, 0.2), (6001, 0.2), (6001, 0.0005)],
+    ids=["few points", "blocks of points", "few positives, which come first"],
+)
 @pytest.mark.parametrize("cost", [0.3, 1.0, 5.0])
 @pytest.mark.parametrize("lanes", [2, solve.LANES])
-def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float) -> None:
-    X, signs, norms = problem(1)
+def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float, n: int, rare: float) -> None:
+    X, signs, norms = problem(1, n, rare=rare)
     signs = signs[:, :lanes].copy()
     weights = solve.squared_hinge(
         solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.array([cost]), solve.Limits(1e-4, 400, 1.0), 0
@@ -38,7 +43,8 @@ def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float) -> None:
     slack = np.maximum(0, 1 - signs * margins(X, weights))
     pull = signs * slack  # (n, lanes)
     gradient = weights - 2 * cost * np.vstack([X.T @ pull, pull.sum(axis=0)])
-    assert np.abs(gradient).max() < 5e-3 * np.abs(weights).max()
+    rounding = 1e-5 * cost * slack.sum(axis=0).max()  # weights are sums over all points in single precision
+    assert np.abs(gradient).max() < 5e-3 * np.abs(weights).max() + rounding
 
 
 @pytest.mark.parametrize("solver", [solve.squared_hinge, solve.logistic])
