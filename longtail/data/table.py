@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
+from longtail.data.first_line import why_data
 from longtail.data.json_lines import ids_or_positions, objects
 from longtail.data.label_rows import LabelRows
 from longtail.data.quiet_panics import quiet_panics
@@ -59,7 +59,6 @@ LABELS_NAMES = (
 ID_NAMES = ("uid", "id")
 _PARQUET_ROWS = 1 << 16  # rows that are in memory at once
 _ROWS_COMPARED = 1000  # first rows that are compared with the first line where its names are not usual
-_WORDS_OF_TEXT = 4  # words from which a name may be a text
 _MOST_UNLABELLED = 1000  # first lines of a TSV file without labels, after which it is taken to have a header
 _POLARS_SECONDS = 30.0  # after which polars, which counts rows in milliseconds, will never answer
 _LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
@@ -526,38 +525,18 @@ def _remark_on_guess(table: _Table, columns: _Columns) -> None:
 
 
 def _refuse_data_as_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
-    """Refuse a first line that is taken for the names of the columns and looks like a row of data, which would be lost.
-
-    That is one whose second field holds several labels, or one of the labels of the first rows; or whose text has
-    several words and is about as long as theirs.
-    """
-    why = None
-    if columns.labels is not None:
-        cells = [str(row[1]) for row in rows]
-        separator = separator or choose_separator(cells)
-        known = {name for cell in cells for name in cut_cell(cell, separator)}
-        shared = next((name for name in cut_cell(columns.labels, separator) if name in known), None)
-        if shared is not None:
-            why = f"its label {shared!r} occurs in other rows, too"
-        elif choose_separator([columns.labels]) not in (None, ","):  # a comma may stand in a question of a form
-            why = f"{columns.labels!r} looks like labels"
-    text = columns.texts[0]
-    if why is None and len(text.split()) >= _WORDS_OF_TEXT and 2 * len(text) >= median(len(row[0]) for row in rows):
-        why = f"{text[:40]!r} looks like a text" if len(text) <= 40 else f"'{text[:40]}…' looks like a text"
-    if why is not None:
-        names, are, options = (
-            "columns text and labels",
-            "these are their names",
-            "text= (--text-column on the command line)",
-        )
-        if columns.labels is None:
-            names, are = "column text", "this is its name"
-        else:
-            options += " and labels= (--labels-column on the command line)"
-        raise table.header_error(
-            f"the first line must name the columns, but looks like a row of data: {why}",
-            remedy=f"Put a line before it that names the {names}. If {are}, give {options}",
-        )
+    """Refuse a first line that is taken for names of columns and looks like a row of data, which would be lost."""
+    why = why_data(columns.texts[0], columns.labels, rows, separator)
+    if why is None:
+        return
+    text, labels = "text= (--text-column on the command line)", "labels= (--labels-column on the command line)"
+    names, are, options = "columns text and labels", "these are their names", f"{text} and {labels}"
+    if columns.labels is None:
+        names, are, options = "column text", "this is its name", text
+    raise table.header_error(
+        f"the first line must name the columns, but looks like a row of data: {why}",
+        remedy=f"Put a line before it that names the {names}. If {are}, give {options}",
+    )
 
 
 def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:
