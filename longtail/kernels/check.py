@@ -73,22 +73,34 @@ def are_label_trees(trees, met, limits):
     in one function: after the checksums of large arrays the processor's caches hold nothing of Python, and each of its
     steps is slow.
     """
-    n_labels = len(met)
     for t in range(len(limits)):
-        met[:] = False
         levels = trees.level_ptr[trees.level_at[t] : trees.level_at[t + 1]]
         children = trees.child_ptr[trees.group_at[t] : trees.group_at[t + 1]]
         labels = trees.labels[trees.label_at[t] : trees.label_at[t + 1]]
         n_nodes = trees.node_at[t + 1] - trees.node_at[t]
         if not _are_levels(levels, children, n_nodes) or len(labels) != levels[-1] - levels[-2]:
             return False
-        for i in range(len(labels)):
-            label = np.int64(labels[i])
-            if label < 0 or label >= n_labels or met[label]:
-                return False
-            met[label] = True
+        if not _are_distinct(labels, met):
+            return False
         limits[t, 0], limits[t, 1] = levels[-2], n_nodes
     return len(limits) > 0
+
+
+@inner(borrows=True)
+def _are_distinct(labels, met):
+    """Return whether labels are places of `met` and no two are equal: three passes without branches."""
+    most = np.uint32(0)
+    for i in range(len(labels)):
+        most = max(most, np.uint32(labels[i]))  # a negative label becomes large
+    if len(labels) > 0 and most >= len(met):
+        return False
+    met[:] = False
+    for i in range(len(labels)):
+        met[np.uint32(labels[i])] = True
+    n_met = 0
+    for i in range(len(met)):
+        n_met += met[i]
+    return n_met == len(labels)
 
 
 @inner(borrows=True)
