@@ -27,6 +27,7 @@ from longtail.kernels.products import INNER_NODES, LABELS, Point, Tree, score_no
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE
 
 _FEW = 4  # probabilities of at most this many children are computed at once, those of more only if the margin matters
+_AT_ONCE = 32  # margins compared with the smallest one that matters at once, with vector instructions
 _REJECTIONS = 8  # rejected probabilities before the smallest margin that matters is computed again, with a logarithm
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
 _NONE = np.int64(0)
@@ -234,19 +235,23 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
                 continue
             if last - first >= 3 * len(best.lanes):
                 floor = max(floor, reached(margins, first, last, k, best.lanes))
-        for node in range(first, last):
-            if margins[node] < floor:
+        for begin in range(first, last, _AT_ONCE):
+            end = min(begin + _AT_ONCE, last)
+            if highest(margins, begin, end) < floor:
                 continue
-            chance = above * _chance(slope * margins[node])
-            if chance < worst:
-                rejected += 1
-                if rejected == _REJECTIONS:
-                    floor, rejected = max(floor, _least_margin(worst / above, slope)), 0
-                continue
-            item = labels[node - first_label] if node >= first_label else np.int32(node)
-            n = insert(items, chances, n, k, item, chance)
-            if n == k:
-                worst = chances[n - 1]
+            for node in range(begin, end):
+                if margins[node] < floor:
+                    continue
+                chance = above * _chance(slope * margins[node])
+                if chance < worst:
+                    rejected += 1
+                    if rejected == _REJECTIONS:
+                        floor, rejected = max(floor, _least_margin(worst / above, slope)), 0
+                    continue
+                item = labels[node - first_label] if node >= first_label else np.int32(node)
+                n = insert(items, chances, n, k, item, chance)
+                if n == k:
+                    worst = chances[n - 1]
     return n
 
 
