@@ -9,12 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array, vstack
 
 from longtail.kernels import sparse_knn as kernels
+from longtail.kernels.best import n_lanes
 from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
 from longtail.sparse import frozen, resized, short_starts
@@ -50,7 +52,6 @@ class SparseKNN:
     def __post_init__(self) -> None:
         for entry in fields(self)[:-1]:
             setattr(self, entry.name, frozen(getattr(self, entry.name)))
-        self._index = InvertedIndex(self.ptr, self.rows, self.values, self.label_ptr, self.labels)
         self._most = int(np.diff(self.label_ptr).max(initial=0))
         self._budget = min(max((len(self.label_ptr) - 1) // 4, LEAST_BUDGET), MOST_BUDGET)
         self._scratch = threading.local()
@@ -104,7 +105,15 @@ class SparseKNN:
             }
         )
 
-    def vote(self, points: Any, n_neighbors: int, k: int, n_jobs: int | None, shared: bool = True) -> Votes:
+    def vote(
+        self,
+        points: Any,
+        n_neighbors: int,
+        k: int,
+        n_jobs: int | None,
+        shared: bool = True,
+        in_order: bool = True,
+    ) -> Votes:
         """Return the k best labels per point, and the highest similarity of each point.
 
         Parameters
@@ -119,16 +128,19 @@ class SparseKNN:
             Number of threads.
         shared : bool
             Score a label by its share of the votes, or by the similarity of the most similar point that has it.
+        in_order : bool
+            Return the labels of a point from the best to the worst. Sorting takes a tenth of the time.
         """
         n = len(points.ptr) - 1
         out = Votes(
             np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32), np.zeros(n, np.float32)
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
-        settings = VoteSettings(n_neighbors, TERMS, self._budget, self._most, shared)
+        settings = VoteSettings(n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, in_order)
+        index = self._index
 
         def work(block: tuple[int, int]) -> None:
-            kernels.vote(points, self._index, settings, self._buffers(), *block, out)
+            kernels.vote(points, index, settings, self._buffers(), *block, out)
 
         spread(work, n, n_jobs, FEW_SLOW_ROWS)
         return out
@@ -170,6 +182,13 @@ class SparseKNN:
         shape = (len(points), n_features)
         return csr_array((values[rows, columns], (rows, np.asarray(features)[columns])), shape=shape)
 
+    @cached_property
+    def _index(self) -> InvertedIndex:
+        """What the kernels take. The largest values are found when they are first needed, not when a model is loaded."""
+        peaks = np.empty(len(self.ptr) - 1, np.float32)
+        kernels.write_peaks(self.ptr, self.values, peaks)
+        return InvertedIndex(self.ptr, self.rows, self.values, frozen(peaks), self.label_ptr, self.labels)
+
     def _buffers(self) -> VoteScratch:
         """Return the scratch memory of this thread, kept between calls."""
         if not hasattr(self._scratch, "buffers"):
@@ -177,5 +196,6 @@ class SparseKNN:
                 np.zeros(len(self.label_ptr) - 1, np.float32),
                 np.zeros(self.n_labels, np.float32),
                 np.empty(self._budget, np.int32),
+                np.empty(self._budget, np.float32),
             )
         return self._scratch.buffers

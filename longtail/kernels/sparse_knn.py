@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longtail.kernels.best import kth_highest
+from longtail.kernels.best import keep_best, kth_highest, reached, sort_descending
 from longtail.kernels.compiling import njit
-from longtail.kernels.topk import sift_down, top_k_pairs
 
+_SLACK = 1.00001  # on bounds of sums, which rounding may exceed
 _LEAST_VOTE = np.finfo(np.float32).tiny  # squares of tiny similarities are 0, as is the total of a label without votes
 
 
@@ -22,6 +22,7 @@ class InvertedIndex(NamedTuple):
     ptr: np.ndarray  # (D + 1,) where the points of each feature begin
     rows: np.ndarray  # numbers of points, ascending per feature
     values: np.ndarray
+    peaks: np.ndarray  # (D,) the largest value of each feature; infinity, if any value of the index is negative
     label_ptr: np.ndarray  # (n + 1,) where the labels of each point begin
     labels: np.ndarray
 
@@ -30,10 +31,12 @@ class VoteSettings(NamedTuple):
     """How neighbours are found and vote."""
 
     n_neighbors: int
+    n_lanes: int  # of n_neighbors; see :func:`longtail.kernels.best.n_lanes`
     n_terms: int  # features of a query that take part at most, those of largest magnitude
     budget: int  # stored points met by way of its features, after which the most frequent ones are left out
     most_labels: int  # largest number of labels of a stored point
     shared: bool  # score by share of the votes, or by the highest similarity
+    in_order: bool  # whether the labels of a row are wanted from the best to the worst
 
 
 class VoteScratch(NamedTuple):
@@ -42,6 +45,7 @@ class VoteScratch(NamedTuple):
     near: np.ndarray  # one per stored point
     total: np.ndarray  # one per label
     touched: np.ndarray  # (budget,) stored points that a query has met
+    sums: np.ndarray  # (budget,) their similarities
 
 
 class Votes(NamedTuple):
@@ -131,12 +135,39 @@ def _query_terms(points, i, post_ptr, settings, terms, weights):
 
 
 @njit(cache=True, nogil=True)
+def write_peaks(ptr, values, peaks):
+    """Write the largest value of each feature; infinity for all of them, if any value is negative."""
+    for i in range(len(values)):
+        if values[i] < 0:
+            peaks[:] = np.inf
+            return
+    for feature in range(len(peaks)):
+        peak = np.float32(0.0)
+        for q in range(ptr[feature], ptr[feature + 1]):
+            peak = max(peak, values[q])
+        peaks[feature] = peak
+
+
+@njit(cache=True, nogil=True, borrows=True)
+def _bound_rest(terms, weights, n, peaks, bounds):
+    """Write the highest similarity by terms a, a + 1, … n - 1 alone to bounds[a]; bounds[n] is 0."""
+    bounds[n] = 0.0
+    for a in range(n - 1, -1, -1):
+        peak = np.float64(peaks[terms[a]])
+        bounds[a] = bounds[a + 1] + (_SLACK * weights[a] * peak if weights[a] > 0 else np.inf)
+
+
+@njit(cache=True, nogil=True)
 def vote(points, stored, settings, scratch, first, last, out):
     """Write the labels with most votes of the neighbours of rows first..last.
 
     Neighbours are the `n_neighbors` points of highest similarity above zero. With `shared`, each votes for its labels
     with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
     a neighbour that has it.
+
+    Features of few points come first. Once enough points have a higher similarity than the remaining features could
+    give to any other point, no further point can become a neighbour. The remaining features, which most points have,
+    are then added without keeping a list of the points that have them.
     """
     post_ptr, post_row, post_val = stored.ptr, stored.rows, stored.values
     y_ptr, y_idx = stored.label_ptr, stored.labels
@@ -144,19 +175,20 @@ def vote(points, stored, settings, scratch, first, last, out):
     n_neighbors, most, k = settings.n_neighbors, settings.most_labels, out.labels.shape[1]
     terms = np.empty(settings.n_terms, np.int32)
     weights = np.empty(settings.n_terms, np.float32)
-    rows = np.empty(n_neighbors, np.int32)
-    sims = np.empty(n_neighbors, np.float32)
+    bounds = np.empty(settings.n_terms + 1, np.float64)
+    lanes = np.empty(settings.n_lanes, np.float32)
     labels = np.empty(most * n_neighbors, np.int32)
     votes = np.empty(most * n_neighbors, np.float32)
-    touched = scratch.touched
+    touched, sums = scratch.touched, scratch.sums
     for i in range(first, last):
         n = _query_terms(points, i, post_ptr, settings, terms, weights)
-        met = 0
+        _bound_rest(terms, weights, n, stored.peaks, bounds)
+        left = 0  # stored points by way of features that are still to come
         for a in range(n):
-            met += post_ptr[terms[a] + 1] - post_ptr[terms[a]]
-        if met > touched.shape[0]:
-            touched = np.empty(met, np.int32)
-        m = 0
+            left += post_ptr[terms[a] + 1] - post_ptr[terms[a]]
+        if left > touched.shape[0]:
+            touched, sums = np.empty(left, np.int32), np.empty(left, np.float32)
+        m, n_listing = 0, n
         for a in range(n):
             x = weights[a]
             for q in range(np.uint64(post_ptr[terms[a]]), np.uint64(post_ptr[terms[a] + 1])):
@@ -165,44 +197,47 @@ def vote(points, stored, settings, scratch, first, last, out):
                 touched[m] = row
                 m += s == 0.0  # one whose sum comes to zero again is listed twice, which does no harm
                 near[row] = s + x * post_val[q]
-        size = 0
-        floor = np.float32(0.0)
+            left -= post_ptr[terms[a] + 1] - post_ptr[terms[a]]
+            if m >= n_neighbors and left > m:  # else it would cost more than it can save
+                n_above, bound = 0, np.float32(bounds[a + 1])
+                for t in range(m):
+                    n_above += near[np.uint64(touched[t])] > bound
+                if n_above >= n_neighbors:
+                    n_listing = a + 1
+                    break
+        for a in range(n_listing, n):
+            x = weights[a]
+            for q in range(np.uint64(post_ptr[terms[a]]), np.uint64(post_ptr[terms[a] + 1])):
+                near[np.uint64(post_row[q])] += x * post_val[q]
         for t in range(m):
-            row = touched[t]
-            s = near[row]
+            row = np.uint64(touched[t])
+            sums[t] = near[row]
             near[row] = 0.0
-            if s <= 0.0 or s < floor:
-                continue
-            if size < n_neighbors:
-                at = size
-                size += 1
-                while at > 0:
-                    up = (at - 1) // 2
-                    if sims[up] < s or (sims[up] == s and rows[up] > row):
-                        break
-                    rows[at], sims[at] = rows[up], sims[up]
-                    at = up
-                rows[at], sims[at] = row, s
-                if size == n_neighbors:
-                    floor = sims[0]
-            elif s > floor or row < rows[0]:
-                rows[0], sims[0] = row, s
-                sift_down(rows, sims, 0, size)
-                floor = sims[0]
+        for a in range(n_listing, n):
+            for q in range(np.uint64(post_ptr[terms[a]]), np.uint64(post_ptr[terms[a] + 1])):
+                near[np.uint64(post_row[q])] = 0.0
+        floor = reached(sums, 0, m, n_neighbors, lanes) if m >= settings.n_lanes else np.float32(0.0)
+        size = 0
+        for t in range(m):
+            row, s = touched[t], sums[t]
+            touched[size], sums[size] = row, s
+            size += (s > 0.0) & (s >= floor)
+        size = keep_best(touched, sums, size, n_neighbors)
         sum_all = np.float32(0.0)
         top = np.float32(0.0)
-        n = 0
-        for t in range(1, size):  # votes are added in one order, whatever the order of the heap
-            row, s, at = rows[t], sims[t], t
-            while at > 0 and rows[at - 1] > row:
-                rows[at], sims[at] = rows[at - 1], sims[at - 1]
+        for t in range(1, size):  # votes are added in one order, whatever the order of the selection
+            row, s, at = touched[t], sums[t], t
+            while at > 0 and touched[at - 1] > row:
+                touched[at], sums[at] = touched[at - 1], sums[at - 1]
                 at -= 1
-            rows[at], sims[at] = row, s
+            touched[at], sums[at] = row, s
+        n = 0
         for t in range(size):
-            v = max(sims[t] * sims[t], _LEAST_VOTE) if shared else min(sims[t], np.float32(0.9999))
+            s = sums[t]
+            v = max(s * s, _LEAST_VOTE) if shared else min(s, np.float32(0.9999))
             sum_all += v
-            top = max(top, sims[t])
-            for p in range(y_ptr[rows[t]], y_ptr[rows[t] + 1]):
+            top = max(top, s)
+            for p in range(y_ptr[touched[t]], y_ptr[touched[t] + 1]):
                 label = y_idx[p]
                 if total[label] == 0.0:
                     labels[n] = label
@@ -214,4 +249,9 @@ def vote(points, stored, settings, scratch, first, last, out):
             votes[a] = total[labels[a]] / sum_all
             total[labels[a]] = 0.0
         out.top[i] = top
-        out.counts[i] = top_k_pairs(labels[:n], votes[:n], k, out.labels[i], out.scores[i])
+        n = keep_best(labels, votes, n, k)
+        if settings.in_order:
+            sort_descending(labels, votes, n)
+        out.counts[i] = n
+        for a in range(n):
+            out.labels[i, a], out.scores[i, a] = labels[a], votes[a]

@@ -83,7 +83,7 @@ class KNN(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
-        votes = self.points_.vote(points, self.n_neighbors, min(k, self.n_labels_), n_jobs)
+        votes = self.points_.vote(points, self.n_neighbors, min(k, self.n_labels_), n_jobs, in_order=False)
         return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:

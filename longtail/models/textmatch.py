@@ -84,11 +84,12 @@ class TextMatch(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
-        votes = self._vote(points, k, n_jobs)
+        votes = self._vote(points, k, n_jobs, in_order=False)
         return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
-    def _vote(self, points: SparseRows, k: int, n_jobs: int | None) -> Any:
-        return self.texts_.vote(points, self.n_matches, min(k, self.n_matches, self.n_labels_), n_jobs, shared=False)
+    def _vote(self, points: SparseRows, k: int, n_jobs: int | None, in_order: bool = True) -> Any:
+        k = min(k, self.n_matches, self.n_labels_)
+        return self.texts_.vote(points, self.n_matches, k, n_jobs, shared=False, in_order=in_order)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         votes = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))

@@ -14,6 +14,7 @@ from longtail.index import sparse_knn
 from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels import sparse_knn as kernels
 from longtail.kernels.encode import SparseRows
+from longtail.sparse import frozen
 
 N, D, L = 40, 25, 12
 
@@ -80,6 +81,44 @@ def test_votes(signed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = listed(model, SparseRows.of(Q), 5, 4, 2)
     np.testing.assert_array_equal(alone[1], whole[1][: whole[0][1]])
     np.testing.assert_array_equal(alone[2], whole[2][: whole[0][1]])
+
+
+def test_points_that_cannot_become_neighbours_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Features are as frequent as words: half of all points have one of the first, and few have one of the last."""
+    rng = np.random.default_rng(6)
+    frequency = 0.5 / np.arange(1, 301)
+    X = csr_array((rng.random((3000, 300)) < frequency) * np.log(1 / frequency)).astype(np.float32)
+    Q = csr_array((rng.random((200, 300)) < 2 * frequency) * np.log(1 / frequency)).astype(np.float32)
+    model = SparseKNN.of(X, csr_array(np.eye(3000, dtype=np.float32)))
+    index = model._index
+    for shared, n in ((True, 5), (False, 20)):
+        answers = []
+        for peaks in (index.peaks, np.full_like(index.peaks, np.inf), np.zeros_like(index.peaks)):
+            monkeypatch.setattr(model, "_index", index._replace(peaks=frozen(peaks)))
+            answers.append(listed(model, SparseRows.of(Q), n, n, 1, shared))
+        for ours, everything in zip(answers[0], answers[1], strict=True):
+            np.testing.assert_array_equal(ours, everything)
+        assert not np.array_equal(answers[2].labels, answers[1].labels)  # wrong bounds: points were left out
+
+
+def test_the_largest_values_of_features_bound_sums_of_what_is_not_negative() -> None:
+    X = points(N, 7)
+    index = SparseKNN.of(X, csr_array(np.eye(N, dtype=np.float32)))._index
+    unit = X.toarray() / np.maximum(np.linalg.norm(X.toarray(), axis=1, keepdims=True), 1e-12)
+    np.testing.assert_allclose(index.peaks, unit.max(axis=0), rtol=1e-6)
+    X.data[0] *= -1
+    assert np.isinf(SparseKNN.of(X, csr_array(np.eye(N, dtype=np.float32)))._index.peaks).all()
+
+
+def test_labels_in_any_order_are_the_same_ones() -> None:
+    X, Q = points(N, 8), points(20, 9)
+    model = SparseKNN.of(X, csr_array(np.eye(N, dtype=np.float32)))
+    ordered, others = (model.vote(SparseRows.of(Q), 9, 6, 1, in_order=in_order) for in_order in (True, False))
+    for row in range(20):
+        n = ordered.counts[row]
+        ours, theirs = (dict(zip(v.labels[row, :n], v.scores[row, :n], strict=True)) for v in (ordered, others))
+        assert ours == theirs
+        assert list(ours.values()) == sorted(ours.values(), reverse=True)
 
 
 def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
