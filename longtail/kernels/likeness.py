@@ -10,6 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from longtail.kernels.compiling import inner, njit
+from longtail.kernels.prefetch import LINE_BYTES, prefetch
+
+
+_FEW_FEATURES = 32  # of a point, whose larger table stays in the fastest cache
 
 
 class LabelVectors(NamedTuple):
@@ -39,9 +43,10 @@ def _feature_slot(keys, feature):
 
 @inner(borrows=True)
 def table_size(points, i):
-    """Return the size of the hash table for the features of point i."""
+    """Return the size of the hash table for the features of point i: so large that most slots that are asked are free."""
+    n = points.ptr[i + 1] - points.ptr[i]
     size = 16
-    while size < 4 * (points.ptr[i + 1] - points.ptr[i]):
+    while size < (16 if n <= _FEW_FEATURES else 4) * n:
         size *= 2
     return size
 
@@ -90,6 +95,17 @@ def compare_profile(profile, label, keys, values, out):
         n = 3
     if profile.centroids.ptr.shape[0] > 1:
         _compare(profile.centroids, label, keys, values, out[n : n + 1])
+
+
+@inner(borrows=True)
+def prefetch_label(profile, label):
+    """Begin to load the vectors of a label, which are mostly not in the cache."""
+    for vectors in (profile.text, profile.centroids):
+        if vectors.ptr.shape[0] > 1:
+            begin = vectors.ptr[label]
+            for at in range(begin, vectors.ptr[label + 1], LINE_BYTES // 4):
+                prefetch(vectors.idx, at)
+                prefetch(vectors.val, at)
 
 
 @njit(cache=True, nogil=True)

@@ -12,14 +12,15 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
-_ROWS_AT_ONCE = 64
+ROWS_AT_ONCE = 24  # as many as a blend re-ranks per point: one block
+LEVELS_AT_ONCE = 3  # the depth is a multiple of it
 
 
 class ObliviousTrees(NamedTuple):
     """T trained trees of depth d."""
 
     bias: float
-    features: np.ndarray  # (T, d) int32
+    features: np.ndarray  # (T, d) int32, d a multiple of LEVELS_AT_ONCE
     edges: np.ndarray  # (T, d) float32: a row with more of the feature goes right
     values: np.ndarray  # (T, 2^d) float64
 
@@ -163,25 +164,37 @@ def grow(binned, right, state, rate, ridge, features, edges, values):
 
 @njit(cache=True, nogil=True)
 def add_trees(rows, trees, first, last, out):
-    """Write the log odds of rows first..last, (n, F)."""
+    """Write the log odds of rows first..last, (n, F).
+
+    ROWS_AT_ONCE rows take each comparison together, and three levels are one pass over them. Their number is the same
+    for all blocks, so that the compiler unrolls these loops; the last block may be partly empty.
+    """
     n_trees, depth = trees.features.shape
-    columns = np.empty((rows.shape[1], _ROWS_AT_ONCE), rows.dtype)  # so that one comparison is made for a block at once
-    leaf = np.empty(_ROWS_AT_ONCE, np.int32)
-    for start in range(first, last, _ROWS_AT_ONCE):
-        n = min(_ROWS_AT_ONCE, last - start)
+    columns = np.zeros((rows.shape[1], ROWS_AT_ONCE), rows.dtype)
+    leaf = np.empty(ROWS_AT_ONCE, np.int32)
+    sums = np.empty(ROWS_AT_ONCE, np.float64)
+    for start in range(first, last, ROWS_AT_ONCE):
+        n = min(ROWS_AT_ONCE, last - start)
         for row in range(n):
-            out[start + row] = trees.bias
             for f in range(rows.shape[1]):
                 columns[f, row] = rows[start + row, f]
+        for row in range(ROWS_AT_ONCE):
+            sums[row] = trees.bias
         for t in range(n_trees):
-            for row in range(n):  # a slice takes longer to compile
+            for row in range(ROWS_AT_ONCE):
                 leaf[row] = 0
-            for level in range(depth):
-                column, edge = columns[trees.features[t, level]], trees.edges[t, level]
-                for row in range(n):
-                    leaf[row] = 2 * leaf[row] + (1 if column[row] > edge else 0)
-            for row in range(n):
-                out[start + row] += trees.values[t, leaf[row]]
+            for level in range(0, depth, LEVELS_AT_ONCE):
+                # Without a sign, no index is compared with zero.
+                a, edge_a = columns[np.uint64(trees.features[t, level])], trees.edges[t, level]
+                b, edge_b = columns[np.uint64(trees.features[t, level + 1])], trees.edges[t, level + 1]
+                c, edge_c = columns[np.uint64(trees.features[t, level + 2])], trees.edges[t, level + 2]
+                for row in range(ROWS_AT_ONCE):
+                    right = (4 if a[row] > edge_a else 0) + (2 if b[row] > edge_b else 0) + (1 if c[row] > edge_c else 0)
+                    leaf[row] = 8 * leaf[row] + right
+            for row in range(ROWS_AT_ONCE):
+                sums[row] += trees.values[t, np.uint64(leaf[row])]
+        for row in range(n):
+            out[start + row] = sums[row]
 
 
 @njit(cache=True, nogil=True)

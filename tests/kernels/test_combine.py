@@ -204,7 +204,8 @@ def test_trees_rerank_the_leading_labels_only() -> None:
     pairs = Pairs(labels, odds[None], nothing, np.empty(0, np.int32))
     own = np.array([0, 0, 1.0, 0, 0])
     # One comparison: log odds of at most the edge, which the last ones have, get 9 and all others nothing.
-    tree = ObliviousTrees(0.0, np.array([[2]], np.int32), np.array([[-0.9]], np.float32), np.array([[9.0, 0.0]]))
+    features, edges = np.array([[0, 0, 2]], np.int32), np.array([[np.inf, np.inf, -0.9]], np.float32)
+    tree = ObliviousTrees(0.0, features, edges, np.array([[9.0] + [0.0] * 7]))
     for k in (3, n):
         best = TopLabels(np.empty((1, k), np.int32), np.empty((1, k), np.float32), np.empty(1, np.int32))
         known = nothing_known(n)
