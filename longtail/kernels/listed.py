@@ -6,15 +6,27 @@ import numpy as np
 
 from longtail.kernels.combine import FLOOR, probability
 from longtail.kernels.compiling import njit
+from longtail.kernels.prefetch import LINE_BYTES, prefetch
 from longtail.kernels.search import dot_product
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
 
+_AHEAD = 3  # labels whose vectors are loaded meanwhile
+
+
 @njit(cache=True, nogil=True, borrows=True)
 def score_lists(points, vectors, lists, first, last, out):
-    """Write out[i, a] = points[i] · vectors[lists[i, a]], and the floor where there is no vector (-1)."""
+    """Write out[i, a] = points[i] · vectors[lists[i, a]], and the floor where there is no vector (-1).
+
+    The vectors are all over memory: each is loaded while those before it are multiplied.
+    """
+    dim = np.int64(vectors.shape[1])
     for i in range(first, last):
         for a in range(lists.shape[1]):
+            if a + _AHEAD < lists.shape[1] and lists[i, a + _AHEAD] >= 0:
+                start = dim * np.int64(lists[i, a + _AHEAD])
+                for j in range(start, start + dim, LINE_BYTES // 4):
+                    prefetch(vectors, j)
             at = lists[i, a]
             out[i, a] = dot_product(points[i], vectors[at]) if at >= 0 else FLOOR
 
