@@ -184,7 +184,7 @@ class SparseKNN:
 
     @cached_property
     def _index(self) -> InvertedIndex:
-        """What the kernels take. The largest values are found when they are first needed, not when a model is loaded."""
+        """Return what the kernels take; the largest values are found at the first use, not while a model is loaded."""
         peaks = np.empty(len(self.ptr) - 1, np.float32)
         kernels.write_peaks(self.ptr, self.values, peaks)
         return InvertedIndex(self.ptr, self.rows, self.values, frozen(peaks), self.label_ptr, self.labels)

@@ -157,7 +157,7 @@ def _listed_odds(score):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _row_features(pairs, frequency, i, places, out):
-    """Write the features of candidates of row i to out (rows, features): candidate a to row places[a], if that is not -1.
+    """Write the features of candidates of row i, candidate a to out[places[a]]; places[a] is -1 to leave it out.
 
     Of the label: 1 and its frequency. Of a scorer: log odds, log odds times frequency, and the probability, by which
     high log odds can be trusted more or less than low ones. Of a lister: log odds, whether it lists the label, log odds

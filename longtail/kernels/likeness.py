@@ -12,7 +12,6 @@ import numpy as np
 from longtail.kernels.compiling import inner, njit
 from longtail.kernels.prefetch import LINE_BYTES, prefetch
 
-
 _FEW_FEATURES = 32  # of a point, whose larger table stays in the fastest cache
 
 
@@ -43,7 +42,7 @@ def _feature_slot(keys, feature):
 
 @inner(borrows=True)
 def table_size(points, i):
-    """Return the size of the hash table for the features of point i: so large that most slots that are asked are free."""
+    """Return the size of the hash table for the features of point i, most of whose slots stay free."""
     n = points.ptr[i + 1] - points.ptr[i]
     size = 16
     while size < (16 if n <= _FEW_FEATURES else 4) * n:

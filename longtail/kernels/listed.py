@@ -10,7 +10,6 @@ from longtail.kernels.prefetch import LINE_BYTES, prefetch
 from longtail.kernels.search import dot_product
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
-
 _AHEAD = 3  # labels whose vectors are loaded meanwhile
 
 

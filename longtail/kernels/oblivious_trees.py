@@ -189,8 +189,8 @@ def add_trees(rows, trees, first, last, out):
                 b, edge_b = columns[np.uint64(trees.features[t, level + 1])], trees.edges[t, level + 1]
                 c, edge_c = columns[np.uint64(trees.features[t, level + 2])], trees.edges[t, level + 2]
                 for row in range(ROWS_AT_ONCE):
-                    right = (4 if a[row] > edge_a else 0) + (2 if b[row] > edge_b else 0) + (1 if c[row] > edge_c else 0)
-                    leaf[row] = 8 * leaf[row] + right
+                    first_two = (4 if a[row] > edge_a else 0) + (2 if b[row] > edge_b else 0)
+                    leaf[row] = 8 * leaf[row] + first_two + (1 if c[row] > edge_c else 0)
             for row in range(ROWS_AT_ONCE):
                 sums[row] += trees.values[t, np.uint64(leaf[row])]
         for row in range(n):
