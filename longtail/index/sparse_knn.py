@@ -1,7 +1,7 @@
 """Nearest neighbours among sparse points: no training, and every label that has a point can be found.
 
 Points are compared by the cosine of their heaviest features, through an inverted index; the nearest ones vote for their
-labels with the square of their similarity.
+labels with a power of their similarity.
 """
 
 from __future__ import annotations
@@ -136,6 +136,7 @@ class SparseKNN:
         n_jobs: int | None,
         shared: bool = True,
         in_order: bool = True,
+        sharpness: int = 2,
     ) -> Votes:
         """Return the k best labels per point, and the highest similarity of each point.
 
@@ -153,13 +154,17 @@ class SparseKNN:
             Score a label by its share of the votes, or by the similarity of the most similar point that has it.
         in_order : bool
             Return the labels of a point from the best to the worst. Sorting takes a tenth of the time.
+        sharpness : int
+            Power of the similarity that is the weight of a vote.
         """
         n = len(points.ptr) - 1
         out = Votes(
             np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32), np.zeros(n, np.float32)
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
-        settings = VoteSettings(n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, in_order)
+        settings = VoteSettings(
+            n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, sharpness, in_order
+        )
         index = self._index
 
         def work(block: tuple[int, int]) -> None:

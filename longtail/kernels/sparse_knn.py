@@ -37,6 +37,7 @@ class VoteSettings(NamedTuple):
     budget: int  # stored points met by way of its features, after which the most frequent ones are left out
     most_labels: int  # largest number of labels of a stored point
     shared: bool  # score by share of the votes, or by the highest similarity
+    sharpness: int  # power of the similarity that is the weight of a vote
     in_order: bool  # whether the labels of a row are wanted from the best to the worst
 
 
@@ -188,8 +189,8 @@ def vote(points, stored, settings, scratch, first, last, out):
     """Write the labels with most votes of the neighbours of rows first..last.
 
     Neighbours are the `n_neighbors` points of highest similarity above zero. With `shared`, each votes for its labels
-    with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
-    a neighbour that has it.
+    with a power of its similarity, and a label gets its share of all votes; else it gets the highest similarity of a
+    neighbour that has it.
 
     Features of few points come first. Once enough points have a higher similarity than the remaining features could
     give to any other point, no further point can become a neighbour. The remaining features, which most points have,
@@ -260,7 +261,10 @@ def vote(points, stored, settings, scratch, first, last, out):
         n = 0
         for t in range(size):
             s = sums[t]
-            v = max(s * s, _LEAST_VOTE) if shared else min(s, np.float32(0.9999))
+            v = s
+            for _ in range(settings.sharpness - 1 if shared else 0):
+                v *= s
+            v = max(v, _LEAST_VOTE) if shared else min(s, np.float32(0.9999))
             sum_all += v
             top = max(top, s)
             for p in range(y_ptr[touched[t]], y_ptr[touched[t] + 1]):

@@ -84,7 +84,7 @@ def test_words_that_say_something_count_most_whether_they_are_rare_or_frequent(n
 
 def test_few_points_teach_nothing() -> None:
     X, Y = topics(300, 3)
-    assert learn_weights(X, Y, lambda *args: pytest.fail("nothing is to be tried"), 1) is None
+    assert learn_weights(X, Y, lambda *_: pytest.fail("nothing is to be tried"), 1) is None
     assert len(KNN().fit(X, Y).points_.weights) == 0
 
 
