@@ -261,6 +261,29 @@ def test_a_question_may_name_a_column(tmp_path):
     assert read(tmp_path / "x.csv", vectorizer=None).label_names == ["plant"]
 
 
+def test_a_title_is_read_with_the_texts_beside_it(tmp_path, caplog):
+    """The abstracts were left out in silence."""
+    caplog.set_level(logging.INFO, logger="longtail.data")
+    (tmp_path / "d.csv").write_text("id,Title,Abstract,Categories\n1,a moss,small plants,x;y\n2,a fern,,x\n")
+    assert read(tmp_path / "d.csv", vectorizer=None).texts == ["a moss\nsmall plants", "a fern"]
+    assert "the text is taken from columns 'Title' and 'Abstract' together. Name others" in caplog.text
+    rows = [{"title": "a moss", "body": "small plants", "tags": ["x"]}, {"title": "a fern", "tags": ["x"]}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read(tmp_path / "d.jsonl", vectorizer=None).texts == ["a moss\nsmall plants", "a fern"]
+    with pytest.raises(DataError, match="no field 'body'"):
+        read(tmp_path / "d.jsonl", text=["title", "body"])
+
+
+def test_texts_that_are_not_read_are_named(tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="longtail.data")
+    (tmp_path / "d.csv").write_text("title,text,tags\nmosses,small plants,x;y\nferns,large plants,x\n")
+    assert read(tmp_path / "d.csv", vectorizer=None).texts == ["small plants", "large plants"]
+    assert "the text is taken from column 'text'; 'title' is not read." in caplog.text
+    caplog.clear()
+    read(tmp_path / "d.csv", vectorizer=None, text="text")
+    assert "is not read" not in caplog.text
+
+
 def test_two_columns_in_the_other_order_are_not_guessed(tmp_path):
     (tmp_path / "x.csv").write_text("author,title\nEmma,On mosses\n")
     with pytest.raises(DataError, match="no column has a usual name of the labels column"):
