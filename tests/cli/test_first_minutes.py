@@ -266,6 +266,24 @@ def test_errors_name_options_of_the_command_line(run, here):
     assert "text=" not in message
 
 
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("train x.csv --out m --labels-column a --labels-column b", "--labels-column"),
+        ("predict m -i x.csv --input y.csv", "--input"),
+        ("plot norms m --out a.svg --out b.svg", "--out"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(run, words, option):
+    """Of two labels columns, the first was left out in silence."""
+    assert f"error: {option} is given 2 times, but takes one value." in run(*words.split(), code=2).stderr
+
+
+def test_options_that_may_be_repeated(run, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    assert len(json.loads(run("predict", "m", "-t", "a pear", "-t", "a fig", "--json", "--json").stdout)) == 2
+
+
 def test_optimize_names_the_next_command(run, table):
     run("train", table, "--model", "parabel(n_trees=1)", "--out", "m")
     assert "Try: longtail predict m --threshold 0." in run("optimize", "m", table).stdout
