@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -50,7 +51,8 @@ class _Verbs(TyperGroup):
                 return super().main(*args, **given)
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
-            message = error.format_message()
+            # typer puts choices on lines of their own
+            message = re.sub(r"\s*\n\s*", " ", error.format_message())
             print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
             sys.exit(2)
         sys.exit(code or 0)
