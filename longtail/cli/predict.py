@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -111,11 +111,14 @@ def predict_labels(
         file = results.ResultFile(out_file, made_from, resume)
     blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
     blocks = blocks if file is None else file.left_of(blocks)
-    in_table = out_file is None and not json
-    with results.counted(scored(tagger, blocks, wanted, in_table)) as (stream, count):
+    in_table, remarks = out_file is None and not json, list[str]()
+    remark = remarks.append if out_file is None and json else print_remark  # not within the array on a terminal
+    with results.counted(scored(tagger, blocks, wanted, in_table, remark)) as (stream, count):
         if out_file is None:
             objects = (row for block in stream for row in rows.objects(*block))
             _print_suggestions(objects, tagger) if in_table else results.print_array(objects)
+            for message in remarks:
+                print_remark(message)
             return
         if str(out_file) == "-":
             results.print_lines(stream, rows.json_lines)
@@ -248,9 +251,13 @@ def text_from_shell(text: str) -> str:
 
 
 def scored(
-    tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds, in_table: bool = False
+    tagger: Tagger,
+    blocks: Iterator[PointBlock],
+    wanted: Thresholds,
+    in_table: bool = False,
+    remark: Callable[[str], None] = print_remark,
 ) -> Iterator[Scored]:
-    """Predict block by block, and remark in the end how many texts have no known word.
+    """Predict block by block, and call `remark` in the end with how many texts have no known word.
 
     `in_table` says that a table shows this beside each text: a remark on a single text would repeat it.
     """
@@ -266,7 +273,7 @@ def scored(
         which = (
             "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts {'has' if n_blank == 1 else 'have'}"
         )
-        print_remark(f"{which} no word of the model's vocabulary, and no label.")
+        remark(f"{which} no word of the model's vocabulary, and no label.")
 
 
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:

@@ -245,6 +245,13 @@ def test_a_text_without_a_known_word(run, table):
     assert "The text has no word of the model's vocabulary" in result.stderr
 
 
+def test_a_remark_follows_the_array_that_it_is_about(run, table):
+    """On a terminal it stood before the last bracket."""
+    run("train", table, "--model", "knn", "--out", "m")
+    shown = run("predict", "m", "--input", "-", "--json", input="a pear\n\n").output
+    assert shown.endswith("]\n1 of 2 texts has no word of the model's vocabulary, and no label.\n")
+
+
 def test_verbs_that_read_data_take_the_same_options(run, table, here):
     """No option can be left out: the columns have unusual names, and no separator would be chosen."""
     content = table.read_text().replace("id,text,labels", "number,note,about").replace("|", "#")
