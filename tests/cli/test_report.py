@@ -111,6 +111,9 @@ def test_explain(run: Run, raw: Path, models: list[str]) -> None:
     assert "raised by" in shown
     found = json.loads(run("explain", "bonsai", "--text", "a plum", "--label", "all about plum", "--json").stdout)
     assert found["labels"][0]["words"][0]["word"] == "plum"
+    assert run("explain", "bonsai", "a quince tart", "-k", "2").stdout == shown
+    assert "Give one, as in: longtail explain DIR" in run("explain", "bonsai", code=2).stderr
+    assert "Write a text in quotes" in run("explain", "bonsai", "a", "quince", "tart", code=2).stderr
     assert "no label 'plumm'" in run("explain", "bonsai", "--text", "a", "--label", "plumm", code=2).stderr
     unknown = run("explain", "bonsai", "--text", "zzz").stdout
     assert "No word of the text is known" in unknown
