@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zlib import crc32
@@ -279,12 +280,21 @@ def scored(
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
     from rich.text import Text
 
-    from longtail.cli.tables import suggestions_table
+    from longtail.cli.tables import plain_lines, suggestion_cells, suggestions_table
+
+    width = None if out.is_terminal or out.encoding not in ("utf-8", "utf8") else out.width
+
+    def show(lines: list[str], rendered: Callable[[], Any]) -> None:
+        plain = None if width is None else plain_lines(lines, width)
+        out.print(rendered()) if plain is None else out.file.write(plain)
 
     for row in rows:
-        out.print(Text(row.get("text") or row.get("id") or "(empty text)", "bold"))
+        heading = row.get("text") or row.get("id") or "(empty text)"
+        show([heading], partial(Text, heading, "bold"))
         if row["labels"]:
-            out.print(suggestions_table([(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]))
+            suggestions = [(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]
+            lines = [f"{'  '.join(suggestion_cells(score))}  {label}" for label, score in suggestions]
+            show(lines, partial(suggestions_table, suggestions))
         else:
             blank = "text" in row and tagger.blank_rows([row["text"]]).size
             why = ": no word of this text is in the model's vocabulary" if blank else ""
