@@ -108,8 +108,11 @@ def _show(result: dict[str, Any], title: str, *, json: bool) -> None:
     if json:
         print_json([result])
         return
-    out.print(tables.metrics_table(result, title))
+    table = tables.metrics_table(result, title)
+    out.print(table)
     if "threshold" in result:
+        if table.caption:  # without one, a table ends with an empty line
+            out.print()
         out.print(tables.decisions_table(result))
 
 

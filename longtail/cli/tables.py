@@ -54,7 +54,7 @@ def metrics_table(result: dict[str, Any], title: str) -> Table:
         costs = [f"{result['predict_ms_per_point']:.3f} ms per point", f"model {size(result['model_mb'])}"]
     if result["train_seconds"] is not None:
         costs.insert(0, f"trained in {result['train_seconds']:.1f} s")
-    table.caption = ", ".join(costs)
+    table.caption = ", ".join(costs) or None
     return table
 
 

@@ -153,7 +153,8 @@ def test_decisions_of_predictions_in_a_file(run, raw, here, ending):
     assert row["micro-F1"] == pytest.approx(model["micro-F1"])
     assert (here / "p.csv").read_text() == (here / "m.csv").read_text()
     shown = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", 0.3).stdout
-    assert "threshold 0.3" in shown
+    assert "\n\nLabels that reach the threshold 0.3" in shown
+    assert "\n\n\n" not in shown
     refused = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", "auto", code=2).stderr
     assert "Give a number with --predictions" in " ".join(refused.split())
 
