@@ -81,6 +81,23 @@ def test_labels_appear_while_typing_and_words_are_marked(page: Any) -> None:
     expect(page.locator("#backdrop mark")).to_have_count(0)
 
 
+def test_small_effects_are_not_rounded_to_zero(page: Any) -> None:
+    _type(page, "a red fig")
+    word = {"word": "fig", "effect": 0.000041, "spans": [[6, 9]]}
+    label = {
+        "label": "all about fig",
+        "id": None,
+        "count": 1,
+        "group": "tail",
+        "probability": 0.999998,
+        "neighbours": [],
+    }
+    answer = {"model": "tree", "version": "0", "labels": [label | {"words": [word, word | {"effect": -0.0012}]}]}
+    page.route("**/explain", lambda route: route.fulfill(json=answer))
+    page.locator(".label").first.click()
+    expect(page.locator(".why mark")).to_have_text(["fig +0.004", "fig −0.1"])
+
+
 def test_two_models_side_by_side(page: Any) -> None:
     _type(page, "a red fig")
     page.select_option("#second", "net")

@@ -111,7 +111,7 @@ function show() {
 
 function item(answer, label, both) {
   const li = at("label-template").content.cloneNode(true).querySelector("li");
-  const button = li.querySelector(".label"), percent = `${(100 * label.probability).toFixed(1)} %`;
+  const button = li.querySelector(".label"), percent = `${rounded(100 * label.probability)} %`;
   li.classList.toggle("both", both);
   li.querySelector(".name").textContent = label.label;
   const badge = li.querySelector(".badge");
@@ -131,6 +131,11 @@ function item(answer, label, both) {
     thumb.addEventListener("click", guarded(() => judge(answer, label, verdict, li)));
   }
   return li;
+}
+
+// A number in percent or in points; a small one with a significant digit.
+function rounded(number) {
+  return number === 0 || number >= 0.1 ? number.toFixed(1) : number.toPrecision(1);
 }
 
 // Explanations -----------------------------------------------------------------------------------------------------
@@ -153,7 +158,7 @@ async function explain(answer, label, li) {
   for (const word of shown) {
     const chip = document.createElement("mark");
     chip.className = word.effect > 0 ? "for" : "against";
-    chip.textContent = `${word.word} ${word.effect > 0 ? "+" : "−"}${(100 * Math.abs(word.effect)).toFixed(1)}`;
+    chip.textContent = `${word.word} ${word.effect > 0 ? "+" : "−"}${rounded(100 * Math.abs(word.effect))}`;
     why.append(chip);
   }
   if (neighbours.length) why.append(similarPoints(neighbours, label.label));
