@@ -21,7 +21,7 @@ from typing import Any
 
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
-from longtail.data.first_line import why_data
+from longtail.data.first_line import may_be_data, why_data
 from longtail.data.json_lines import ids_or_positions, objects
 from longtail.data.label_rows import LabelRows
 from longtail.data.quiet_panics import quiet_panics
@@ -39,7 +39,7 @@ from longtail.data.separators import (
     report_separator,
     unusual_separator,
 )
-from longtail.errors import DataError, SettingsError, number_of
+from longtail.errors import DataError, SettingsError, number_of, warn
 
 TEXT_NAMES = ("text", "title", "content", "document", "sentence", "abstract", "description", "body")
 LABELS_NAMES = (
@@ -161,7 +161,7 @@ class TableReader:
             raise table.error("the table has no rows", remedy="Check that it was written completely")
         columns = chosen[0]
         if table.has_first_line and set(columns.guessed) == set(columns.all):
-            _refuse_data_as_names(table, columns, [cells for _, cells in first], self.separator)
+            _check_names(table, columns, [cells for _, cells in first], self.separator)
         if columns.labels and columns.guessed:
             _remark_on_guess(table, columns)
         elif self.text is None and (len(columns.texts) > 1 or columns.unread):
@@ -549,10 +549,18 @@ def _remark_on_choice(table: _Table, columns: _Columns) -> None:
     )  # fmt: skip
 
 
-def _refuse_data_as_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
-    """Refuse a first line that is taken for names of columns and looks like a row of data, which would be lost."""
+def _check_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
+    """Refuse a first line that is taken for names of columns and looks like a row of data, which would be lost.
+
+    Where it merely might be one, warn.
+    """
     why = why_data(columns.texts[0], columns.labels, rows, separator)
     if why is None:
+        if may_be_data(columns.texts[0], rows):
+            line = " and ".join(repr(name) for name in (columns.texts[0], columns.labels) if name is not None)
+            names = "column text" if columns.labels is None else "columns text and labels"
+            remedy = f"If it is one, put a line before it that names the {names}."
+            warn(f"{table.name}: the first line, {line}, names the columns, but may be a row of data. {remedy}")
         return
     text, labels = "text= (--text-column on the command line)", "labels= (--labels-column on the command line)"
     names, are, options = "columns text and labels", "these are their names", f"{text} and {labels}"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longtail.data import TextVectorizer, read, write
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, LongtailWarning, SettingsError
 from longtail.tagger import Tagger
 
 SHORT_TEXTS = (
@@ -231,6 +231,11 @@ HEADERLESS = {
     "label.csv": ("red pear,pear|red\ngreen pear,pear|green\n", "its label 'pear' occurs in other rows, too"),
     "labels.csv": ("red pear,pear|red\nmoss,plant\n", "'pear|red' looks like labels"),
     "uris.csv": ("red pear,http://x.example/1\nmoss,http://x.example/2\n", "'http://x.example/1' looks like labels"),
+    "words.csv": (
+        "red apple,fruit\ngreen apple,sour\nred car,vehicle\n",
+        "the words of 'red apple' occur in other rows",
+    ),
+    "twice.csv": ("apple,fruit\npear,sour\napple,round\n", "'apple' is the text of another row, too"),
     "text.tsv": ("a guide to mosses\tplant\nhow to bake bread\tfood\n", "'a guide to mosses' looks like a text"),
 }
 
@@ -246,13 +251,31 @@ def test_a_first_row_is_not_lost_as_names_of_columns(tmp_path, caplog, name, cas
     assert why in str(refused.value)
     assert not caplog.text
     first, second = content.split("\n")[0].split("\t" if name.endswith(".tsv") else ",")
-    assert len(read(tmp_path / name, text=first, labels=second, vectorizer=None).texts) == 1
+    assert len(read(tmp_path / name, text=first, labels=second, vectorizer=None).texts) == content.count("\n") - 1
 
 
 def test_a_first_text_is_not_lost_where_a_single_column_is_read(tmp_path):
     (tmp_path / "x.csv").write_text("carrot soup with cream\nlemon cake with poppy seeds\n")
     with pytest.raises(DataError, match="'carrot soup with cream' looks like a text"):
         read(tmp_path / "x.csv", vectorizer=None, require_labels=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [("red apple,fruit\ngreen pear,sour\n", "columns text and labels"), ("red apple\npear\n", "column text")],
+)
+def test_a_first_row_that_may_be_lost_is_a_warning(tmp_path, content, columns):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.warns(
+        LongtailWarning, match=f"the first line, 'red apple'.*, names the columns, but may be.*{columns}"
+    ):
+        assert len(read(tmp_path / "x.csv", vectorizer=None, require_labels=False).texts) == 1
+
+
+def test_names_of_columns_that_are_shorter_than_texts_are_in_order(tmp_path, recwarn):
+    (tmp_path / "x.csv").write_text("Titel Werk,Thema\nein Werk über die Moose; mit dem Titel Nord,Moose\n")
+    assert len(read(tmp_path / "x.csv", vectorizer=None).texts) == 1
+    assert not recwarn
 
 
 def test_a_question_may_name_a_column(tmp_path):
