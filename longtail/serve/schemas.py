@@ -27,6 +27,7 @@ def _whole(value: Any) -> Any:
 
 WholeNumber = Annotated[int, BeforeValidator(_whole)]
 LabelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+CorrectionId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _ONE_TEXT = "a web browser for the console"
 _TEXTS = "One text, or several. A text of the list that is empty or has no word that the model knows gets no label."
 _LEFT_OUT: Any = None  # the default of a field that may be left out but not be null
@@ -118,6 +119,17 @@ class LearnAnswer(BaseModel):
     )
 
 
+class UndoAnswer(BaseModel):
+    """Which corrections were taken back."""
+
+    model: str
+    removed: int = Field(description="Corrections removed from the log. No later training uses them.")
+    missing: list[str] = Field(description="Ids that no stored correction has.")
+    learnt: int = Field(
+        description="Removed corrections that the model has learnt from. It keeps that until it is trained anew."
+    )
+
+
 class ModelFacts(BaseModel):
     """One model of the service."""
 
@@ -168,7 +180,7 @@ class Correction(_Strict):
     )
     right: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Right labels, maybe not all.")
     wrong: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Labels that are wrong.")
-    id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+    id: CorrectionId | None = Field(
         None, description="Id chosen by the client. A correction with a known id is not stored twice."
     )
 
@@ -206,6 +218,13 @@ class RequestShapes:
             __base__=_Strict,
             __doc__="Corrections to store and to learn from.",
             corrections=(list[Correction], Field(min_length=1, max_length=settings.max_batch)),
+            model=model,
+        )
+        self.undo: Any = create_model(
+            "UndoRequest",
+            __base__=_Strict,
+            __doc__="Corrections to take back, by the ids that the answer to /learn has.",
+            ids=(list[CorrectionId], Field(min_length=1, max_length=settings.max_batch)),
             model=model,
         )
 

@@ -18,6 +18,7 @@ from longtail.serve import annif, schemas, telemetry
 from longtail.serve.batching import Batcher
 from longtail.serve.feedback import FeedbackLog, FeedbackWriter, Receipt
 from longtail.serve.gate import Gate
+from longtail.serve.learning import take_back
 from longtail.serve.library import ModelLibrary, ServedModel
 from longtail.serve.logs import log
 from longtail.serve.problems import Problem, add_problem_handlers
@@ -110,6 +111,19 @@ class Service:
             "learning": "background" if self.settings.learn and model.learns else "next training",
         }
         return orjson.dumps(answer)
+
+    async def undo(self, body: bytes, content_type: str) -> bytes:
+        """Answer ``POST /learn/undo`` when the corrections are removed from the log."""
+        request = schemas.parse(self.shapes.undo.model_validate_json, body, content_type)
+        model = self.library.get(request.model)
+        try:
+            done = await asyncio.to_thread(take_back, model.tagger, self.writers[model.name].log, request.ids)
+        except OSError as error:
+            log.error("feedback not removed", extra={"facts": {"model": model.name, "reason": str(error)}})
+            raise Problem(
+                507, "The feedback log cannot be written. Nothing was removed; send it again later."
+            ) from None
+        return orjson.dumps({"model": model.name, **vars(done)})
 
     async def store(self, model: ServedModel, source: str, corrections: list[dict[str, Any]]) -> Receipt:
         """Store corrections durably."""
@@ -238,6 +252,15 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     async def learn(request: Request) -> Response:
         source = "page" if request.headers.get("x-longtail-page") else "api"
         return await call(service.learn, request, source, status=202)
+
+    @api.post(
+        "/learn/undo",
+        summary="Take corrections back, so that no later training uses them",
+        responses={200: {"model": schemas.UndoAnswer}} | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503, 507),
+        openapi_extra=schemas.json_body(shapes.undo, {"one correction": {"ids": ["catalogue-17"]}}),
+    )
+    async def undo(request: Request) -> Response:
+        return await call(service.undo, request)
 
     @api.get(
         "/models",

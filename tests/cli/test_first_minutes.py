@@ -31,7 +31,7 @@ def test_the_separator_is_kept_in_the_model(run, slashes):
 
 
 def test_corrections_whose_labels_are_not_cut_are_not_stored(run, slashes, here):
-    """Nothing takes them out of the log again."""
+    """A model that learns them does not forget them."""
     run("train", slashes, "--model", "parabel(n_trees=1)", "--labels-separator", " / ", "--out", "m")
     (here / "more.csv").write_text("text,labels\na red apple,apple;red\na green pear,pear;green\n")
     refused = run("learn", "m", "more.csv", code=2).stderr

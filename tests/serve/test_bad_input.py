@@ -66,6 +66,8 @@ def test_a_wrong_request(server: Server, body: bytes, status: int, message: str)
         ("/learn", b'{"corrections": [{"text": "a", "labels": ["b"]}], "model": "x"}', 404, "No model is called 'x'"),
         ("/learn", b'{"corrections": [{"text": "\xff", "labels": ["b"]}]}', 400, "UTF-8"),
         ("/learn", b"[", 400, "not valid JSON"),
+        ("/learn/undo", b'{"ids": []}', 422, "ids: list should have at least 1 item"),
+        ("/learn/undo", b'{"ids": ["a"], "model": "x"}', 404, "No model is called 'x'"),
         ("/v1/projects/x/learn", b"[]", 404, "No model is called 'x'"),
         ("/v1/projects/tree/learn", b"[", 400, "not valid JSON"),
         ("/v1/projects/tree/suggest-batch", b'{"documents": [{"text": "\xff"}]}', 400, "UTF-8"),

@@ -121,6 +121,23 @@ def test_thumbs_become_feedback(page: Any, server: Server) -> None:
     assert {entry.source for entry in stored} == {"page"}
 
 
+def test_a_second_click_on_a_thumb_takes_it_back(page: Any, server: Server) -> None:
+    log = FeedbackLog(server.log.parent / "feedback" / "tree.feedback.sqlite")
+    n = len(log)
+    _type(page, "a red fig, judged twice")
+    right, wrong = (page.get_by_role("button", name=f"all about fig is {verdict}") for verdict in ("right", "wrong"))
+    right.click()
+    expect(right).to_have_attribute("aria-pressed", "true")
+    wrong.click()
+    expect(wrong).to_have_attribute("aria-pressed", "true")
+    expect(right).to_have_attribute("aria-pressed", "false")
+    assert [entry.correction.get("wrong") for entry in log.after()][n:] == [["all about fig"]]
+    wrong.click()
+    expect(page.locator("#status")).to_have_text("Taken back: all about fig is wrong.")
+    expect(wrong).to_have_attribute("aria-pressed", "false")
+    assert len(log) == n
+
+
 def test_html_in_a_text_or_a_label_stays_text(page: Any, tmp_path: Path) -> None:
     attack = '<img src=x onerror="document.title=1"> fig <script>document.title=2</script>'
     _type(page, attack)

@@ -141,7 +141,8 @@ def test_logs_are_json_and_hold_no_text(server: Server) -> None:
 
 def test_the_openapi_documents_have_examples(server: Server) -> None:
     document = server.client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/suggest", "/explain", "/learn", "/models", "/health", "/ready", "/metrics"}
+    paths = {"/suggest", "/explain", "/learn", "/learn/undo", "/models", "/health", "/ready", "/metrics"}
+    assert set(document["paths"]) == paths
     body = document["paths"]["/suggest"]["post"]["requestBody"]["content"]["application/json"]
     for example in body["examples"].values():
         assert server.client.post("/suggest", json=example["value"]).status_code == 200

@@ -206,9 +206,20 @@ function mark(words) {
 
 // Feedback ---------------------------------------------------------------------------------------------------------
 
+// A second click on a thumb takes the judgement back; the other thumb replaces it.
 async function judge(answer, label, verdict, li) {
+  const former = li.dataset.verdict;
+  if (former) {
+    const undone = await call("/learn/undo", { model: answer.model, ids: [li.dataset.correction] });
+    delete li.dataset.verdict;
+    for (const thumb of li.querySelectorAll(".up, .down")) thumb.setAttribute("aria-pressed", "false");
+    const kept = undone.learnt ? " The model has learnt it already, and forgets it in the next training." : "";
+    status_.textContent = `Taken back: ${label.label} is ${former}.${kept}`;
+    if (former === verdict) return;
+  }
   const correction = { text: answer.text, [verdict]: [label.label], id: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
   const stored = await call("/learn", { model: answer.model, corrections: [correction] });
+  Object.assign(li.dataset, { verdict, correction: correction.id });
   li.querySelector(".up").setAttribute("aria-pressed", String(verdict === "right"));
   li.querySelector(".down").setAttribute("aria-pressed", String(verdict === "wrong"));
   const when = stored.learning === "background" ? "The model learns it in the background." : "It is used by the next training.";
