@@ -30,7 +30,7 @@ def test_report_of_two_models(run: Run, raw: Path, models: list[str]) -> None:
     told = run("report", "bonsai", "--data", raw, "--format", "md", "--out", "r.txt", "--json")
     facts = json.loads(told.stdout)
     measured = json.loads(run("evaluate", "bonsai", raw, "--json").stdout)[0]
-    for metric in ("P@1", "PSP@5", "B@3", "C@5"):
+    for metric in ("P@1", "PSP@5", "B@3", "C@5", "model_mb"):
         assert facts["models"][0][metric] == pytest.approx(measured[metric])
 
 
