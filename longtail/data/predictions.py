@@ -275,6 +275,8 @@ def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple
 def _tsv_scores(path: Path, rows: _Rows) -> tuple[csr_array, list[str]]:
     """Read lines of point, label and score, in any order."""
     places = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
+    for name, column in list(rows.columns.items()):
+        rows.columns.setdefault(" ".join(name.split()), column)  # predict writes a tab or a line break as a space
     rows.rows = [{} for _ in range(rows.n_points)]
     for number, line in lines(path):
         cells = line.decode("utf-8", "replace").split("\t")

@@ -141,6 +141,19 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     )
 
 
+def test_labels_with_tabs_and_line_breaks_are_matched_in_a_tsv(run, here):
+    """They counted as wrong."""
+    rows = [
+        {"text": f"a {word} x{i}", "labels": [f"{word}\tand\n{word}"]} for i in range(5) for word in ("pear", "fig")
+    ]
+    (here / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run("train", "d.jsonl", "--model", "knn", "--out", "m")
+    run("predict", "m", "--input", "d.jsonl", "--out", "p.tsv")
+    result = run("evaluate", "--predictions", "p.tsv", "d.jsonl", "--json")
+    assert json.loads(result.stdout)[0]["P@1"] == 100
+    assert "not in" not in result.stderr
+
+
 @pytest.mark.parametrize("ending", ["npz", "jsonl"])
 def test_decisions_of_predictions_in_a_file(run, raw, here, ending):
     """--threshold and --per-label did nothing."""
