@@ -72,8 +72,11 @@ def predict_labels(
 ) -> None:
     """Suggest labels for texts, for every point of a file, or for many files: --input 'parts/*.parquet' --out DIR."""
     files = [name for name in texts or () if os.path.exists(name)]  # Path.exists raises for long texts
+    if files and os.path.exists(os.path.join(files[0], "model.json")):
+        raise SettingsError(f"{files[0]} is a model. Name it first: longtail predict {files[0]} --input {folder}.")
     if files:
-        raise SettingsError(f"{files[0]} is a file. To label its points, give --input {files[0]}.")
+        kind = "folder" if os.path.isdir(files[0]) else "file"
+        raise SettingsError(f"{files[0]} is a {kind}. To label its points, give --input {files[0]}.")
     text = [*(texts or ()), *(text or ())]
     _check(text, input, out_file, resume, engine)
     from longtail.cli import results

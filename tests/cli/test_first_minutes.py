@@ -334,6 +334,8 @@ def test_texts_may_follow_the_folder(run, table):
     by_option = run("predict", "m", "--text", "red pear", "--json").stdout
     assert json.loads(run("predict", "m", "red pear", "--json").stdout) == json.loads(by_option)
     assert f"give --input {table.name}" in run("predict", "m", table.name, code=2).stderr
+    swapped = run("predict", table.name, "m", code=2).stderr
+    assert f"m is a model. Name it first: longtail predict m --input {table.name}." in swapped
     assert run("predict", "m", 500 * "red pear ").stdout  # longer than any file name
 
 
