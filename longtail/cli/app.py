@@ -52,7 +52,7 @@ class _Verbs(TyperGroup):
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
             # typer puts choices on lines of their own
-            message = re.sub(r"\s*\n\s*", " ", error.format_message())
+            message = re.sub(r"\s*\n\s*", " ", error.format_message()).replace(": Value error, ", ": ")
             print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
             sys.exit(2)
         sys.exit(code or 0)
