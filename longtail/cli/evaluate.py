@@ -29,7 +29,7 @@ PredictionsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Evaluate these predictions (.npz, .txt, .jsonl or .tsv) instead of a model.",
+        help="Evaluate these predictions (.npz, .txt, .jsonl, .tsv or .csv) instead of a model.",
         show_default=False,
     ),
 ]

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_RESULT_ENDINGS = (".jsonl", ".tsv", ".npz", ".txt")
+_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # of files that are written block by block
+_RESULT_ENDINGS = (*_ROW_ENDINGS, ".npz", ".txt")
 TextsOption = Annotated[
     list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="A text to label. Can be repeated.")
 ]
@@ -50,7 +51,7 @@ OutFile = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write to this .jsonl, .tsv, .npz or .txt file (for many input files: a folder); - prints JSON lines.",
+        help="Write to this .jsonl, .tsv, .csv, .npz or .txt file (many inputs: a folder); - prints JSON lines.",
         show_default=False,
     ),
 ]
@@ -83,7 +84,7 @@ def predict_labels(
 
     if out_file is not None and str(out_file) != "-" and not is_pattern(input):
         check_output_file(out_file, "--out", input, options.labels_file)
-        if out_file.suffix in (".jsonl", ".tsv"):
+        if out_file.suffix in _ROW_ENDINGS:
             read: list[str | Path] = [name for name in (input, options.labels_file) if name and not os.path.isdir(name)]
             for path in results.unfinished_files(out_file):
                 check_output_file(path, "--out", *read)
@@ -111,7 +112,7 @@ def predict_labels(
         )
         return
     rows, file = results.ResultRows(tagger), None
-    if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
+    if out_file is not None and out_file.suffix in _ROW_ENDINGS:
         file = results.ResultFile(out_file, made_from, resume)
     blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
     blocks = blocks if file is None else file.left_of(blocks)
@@ -132,9 +133,11 @@ def predict_labels(
         elif file is None:
             n = results.write_matrix(out_file, stream, tagger)
         elif out_file.suffix == ".tsv":
-            n = file.write(stream, rows.tab_separated, b"point\tlabel\tscore\n")
+            n = file.write(stream, rows.tab_separated)
+        elif out_file.suffix == ".csv":
+            n = file.write(stream, rows.comma_separated)
         else:
-            n = file.write(stream, rows.json_lines, b"")
+            n = file.write(stream, rows.json_lines)
     what = written(out_file, f"labels for {number_of(n, 'point')}")
     if input is not None and count.points >= 10_000:
         print_remark(str(count))
@@ -160,8 +163,8 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
     if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
         endings = " or ".join((", ".join(_RESULT_ENDINGS[:-1]), _RESULT_ENDINGS[-1]))
         raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {endings}.")
-    if resume and (out_file is None or out_file.suffix not in (".jsonl", ".tsv") or input in (None, "-")):
-        raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl or .tsv.")
+    if resume and (out_file is None or out_file.suffix not in _ROW_ENDINGS or input in (None, "-")):
+        raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl, .tsv or .csv.")
 
 
 def _without_labels(options: DataOptions) -> DataOptions:

@@ -110,6 +110,12 @@ def test_predictions_of_others(run, here):
         ("p.tsv", "z\tmoss\t1\n", "p.tsv:1: the data has no point 'z'"),
         ("p.jsonl", '{"labels": ["m", "x"]}\n{"labels": ["y"]}\n', "0 of 3 predicted labels are known in d, which has"),
         ("p.tsv", "x\tmoss\n", "p.tsv:1: the line is not point, label and score"),
+        (
+            "p.csv",
+            "point,label,score\nx,moss\n",
+            "p.csv:2: the line is not point, label and score. Separate three cells by c",
+        ),
+        ("p.csv", 'x,"moss,1\n', "p.csv:1: this is not valid CSV (unexpected end of data)"),
         ("p.doc", "", "use a file that ends in .npz, .txt, .jsonl, .tsv"),
     ],
 )
@@ -127,7 +133,7 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     head, *rows = Path(table).read_text().splitlines()
     (here / "reversed.csv").write_text("\n".join([head, *reversed(rows)]) + "\n")
     (model,) = json.loads(run("evaluate", "m", "reversed.csv", "--json").stdout)
-    for ending in ("npz", "jsonl", "tsv"):
+    for ending in ("npz", "jsonl", "tsv", "csv"):
         run("predict", "m", "--input", "reversed.csv", "--out", f"p.{ending}")
         (row,) = json.loads(run("evaluate", "--predictions", f"p.{ending}", "reversed.csv", "--json").stdout)
         assert row["P@1"] == pytest.approx(model["P@1"])
@@ -141,17 +147,33 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     )
 
 
-def test_labels_with_tabs_and_line_breaks_are_matched_in_a_tsv(run, here):
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_labels_with_tabs_and_line_breaks_are_matched_in_a_file(run, here, ending):
     """They counted as wrong."""
     rows = [
         {"text": f"a {word} x{i}", "labels": [f"{word}\tand\n{word}"]} for i in range(5) for word in ("pear", "fig")
     ]
     (here / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     run("train", "d.jsonl", "--model", "knn", "--out", "m")
-    run("predict", "m", "--input", "d.jsonl", "--out", "p.tsv")
-    result = run("evaluate", "--predictions", "p.tsv", "d.jsonl", "--json")
+    run("predict", "m", "--input", "d.jsonl", "--out", f"p.{ending}")
+    result = run("evaluate", "--predictions", f"p.{ending}", "d.jsonl", "--json")
     assert json.loads(result.stdout)[0]["P@1"] == 100
     assert "not in" not in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_a_table_of_other_data_is_not_replaced_by_a_result(run, table, here, ending):
+    run("train", table, "--model", "popular", "--out", "m")
+    other = here / f"labels.{ending}"
+    other.write_text("label\ttext\nmoss\tsmall plants\n")
+    refused = run("predict", "m", "--input", table, "--out", other.name, code=2).stderr
+    assert f"{ending}: exists and is not a result of longtail predict" in refused
+    assert other.read_text().startswith("label")
+    for _ in range(2):
+        run("predict", "m", "--input", table, "--out", f"p.{ending}")
+    (here / f"empty.{ending}").touch()
+    run("predict", "m", "--input", table, "--out", f"empty.{ending}")
+    assert (here / f"empty.{ending}").read_text() == (here / f"p.{ending}").read_text()
 
 
 @pytest.mark.parametrize("ending", ["npz", "jsonl"])
