@@ -7,13 +7,16 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 from fastapi import FastAPI, Request, Response
 
 from longtail._version import __version__
+from longtail.errors import ModelError
 from longtail.serve import annif, schemas, telemetry
 from longtail.serve.batching import Batcher
 from longtail.serve.feedback import FeedbackLog, FeedbackWriter, Receipt
@@ -64,7 +67,10 @@ class Service:
         request = schemas.parse(self.shapes.suggest.model_validate_json, body, content_type)
         model = self.library.get(request.model)
         texts = [request.texts] if isinstance(request.texts, str) else request.texts
-        rows = await self.labelled(model, texts, request.k, request.threshold)
+        if request.threshold == "auto":
+            rows = await self._decided(model, texts, request.k if "k" in request.model_fields_set else None)
+        else:
+            rows = await self.labelled(model, texts, request.k, request.threshold)
         return orjson.dumps({"model": model.name, "version": model.version, "results": rows})
 
     async def labelled(
@@ -76,6 +82,19 @@ class Service:
         if threshold > 0:
             rows = [[label for label in row if label["probability"] >= threshold] for row in rows]
         return rows
+
+    async def _decided(self, model: ServedModel, texts: list[str], k: int | None) -> list[list[dict[str, Any]]]:
+        """Return the labels of each text that reach the model's own threshold, which may depend on their frequency."""
+        try:
+            chosen = model.tagger.thresholds("auto", k)
+        except ModelError as error:
+            raise Problem(409, str(error)) from None
+        rows = await self.labelled(model, texts, min(chosen.limit, self.settings.max_k))
+        decided = []
+        for row in rows:
+            least = chosen.of_labels(np.arange(len(row)), np.array([label["count"] for label in row], np.int64))
+            decided.append(list(compress(row, np.array([label["probability"] for label in row]) >= least)))
+        return decided
 
     async def explain(self, body: bytes, content_type: str) -> bytes:
         """Answer ``POST /explain``."""
@@ -218,7 +237,8 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     @api.post(
         "/suggest",
         summary="Suggest labels for one or more texts",
-        responses={200: {"model": schemas.SuggestAnswer}} | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503),
+        responses={200: {"model": schemas.SuggestAnswer}}
+        | schemas.problems(400, 401, 404, 408, 409, 413, 415, 422, 503),
         openapi_extra=schemas.json_body(
             shapes.suggest,
             {"one text": {"texts": _TEXT}, "several": {"texts": [_TEXT, "mail server"], "k": 10, "threshold": 0.1}},
