@@ -11,16 +11,19 @@ from longtail.errors import DataError, number_of
 if TYPE_CHECKING:
     from longtail.data import Dataset
 
-_TEST_SHARE = 0.2
+TEST_SHARE = 0.2
 
 
-def with_test_part(data: Dataset, seed: int) -> Dataset:
-    """Hold out a test part where there is none; the vectoriser is then fitted on the training part alone."""
+def with_test_part(data: Dataset, seed: int, share: float = TEST_SHARE) -> Dataset:
+    """Hold out a share of the points as a test part where there is none.
+
+    The vectoriser is then fitted on the training part alone. The last training point of a label is never held out.
+    """
     if data.test is not None:
         return data
     from longtail.data.split import split
 
-    kept, held = split(data.Y, _TEST_SHARE, seed)
+    kept, held = split(data.Y, share, seed)
     if not len(held):
         raise DataError(
             f"{data.name} has no test part, and no point can be held out: each is the only one of some label",

@@ -10,6 +10,7 @@ from scipy.sparse import load_npz, save_npz
 
 from longtail.cli import worker
 from longtail.cli.compare import over_seeds
+from longtail.data import read
 from longtail.registry import load
 
 
@@ -233,6 +234,24 @@ def test_convert_a_table_to_a_file(run, table):
     run("convert", table, "lf", "--to", "lf")
     assert {path.name for path in Path("lf").iterdir()} >= {"trn_X_Xf.txt", "trn_X_Y.txt", "Yf.txt"}
     assert "no effect" in run("convert", table, "o.csv", "--set", "text.ngrams=2", code=2).stderr
+
+
+def test_convert_holds_out_a_test_part(run, table, here):
+    assert "48 points and 12 test points" in run("convert", table, "parts", "--to", "table", "--hold-out", "0.2").stdout
+    run("train", "parts", "--model", "knn", "--out", "m")
+    measured = run("evaluate", "m", "parts")
+    assert "the test part of parts: 12 points" in measured.stderr
+    assert "was trained on" not in measured.stderr
+    run("convert", table, "again", "--to", "table", "--hold-out", "0.2")
+    assert (here / "again" / "test.csv").read_bytes() == (here / "parts" / "test.csv").read_bytes()
+    run("convert", table, "features", "--hold-out", "0.2")
+    assert read("features").X.shape[1] == read("parts").X.shape[1]  # words of training points
+    for words, why in (
+        ((table, "x.csv", "--hold-out", 0.2), "writes two parts, and x.csv is one file"),
+        ((table, "x", "--hold-out", 1), "--hold-out is 1; give a number above 0 and below 1"),
+        (("parts", "x", "--hold-out", 0.2), "--hold-out has no effect: parts has a test part"),
+    ):
+        assert why in run("convert", *words, code=2).stderr
 
 
 def test_compare_over_seeds(run, table, monkeypatch):
