@@ -85,6 +85,7 @@ def test_other_paths_methods_and_types(server: Server) -> None:
     assert server.client.get("/nothing").status_code == 404
     assert server.client.get("/suggest").status_code == 405
     assert server.client.get("/suggest").headers["allow"] == "POST"
+    assert server.client.get("/suggest").json()["detail"] == "This path does not take GET. Use POST."
     assert server.client.post("/suggest", content=b"<a/>", headers={"Content-Type": "text/xml"}).status_code == 415
     unknown = server.client.post("/explain", json={"text": "a", "labels": ["x"]})
     assert (unknown.status_code, "no label of the name 'x'" in unknown.json()["detail"]) == (404, True)
