@@ -171,6 +171,7 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["train", "fruit.csv", "--labels-column", "tags", "--out", "x"], "'tags'"),
         (["train", "fruit.csv", "--out", "fruit.csv/x"], "fruit.csv"),
         (["train", "fruit.csv"], "--out"),
+        (["train", "fruit.csv", "--jobs", "0", "--out", "x"], "--jobs is 0; give -1 for all cores, -2 for all but one"),
         (["compare", "fruit.csv", "--models", "popular,parabl"], "did you mean 'parabel'"),
         (["compare", "fruit.csv", "--models", ""], "--models names no model"),
         (["compare", "fruit.csv", "--models", "popular", "--set", "parabel.n_trees=1"], "not among popular"),
