@@ -244,13 +244,15 @@ function parseCsv(source) {
     else cell += c;
   }
   if (cell || row.length) { row.push(cell); rows.push(row); }
-  return rows.filter((cells) => cells.some((value) => value.trim()));
+  return rows.filter((cells) => cells.length > 1 || cells[0].trim()); // blank lines are no rows; rows without text are
 }
 
 function textsOf(rows) {
+  if (!rows.length) return [];
   const names = rows[0].map((name) => name.trim().toLowerCase());
-  const columns_ = ["title", "text", "abstract", "description", "content"].map((name) => names.indexOf(name)).filter((i) => i >= 0);
-  if (columns_.length) return rows.slice(1).map((cells) => columns_.map((i) => cells[i] ?? "").join("\n"));
+  const usual = names.includes("text") ? ["text"] : ["title", "content", "abstract", "description", "body"]; // as longtail.read
+  const columns_ = usual.map((name) => names.indexOf(name)).filter((i) => i >= 0);
+  if (columns_.length) return rows.slice(1).map((cells) => columns_.map((i) => cells[i]).filter(Boolean).join("\n"));
   const longest = rows[0].map((_, i) => rows.slice(0, 50).reduce((sum, cells) => sum + (cells[i] ?? "").length, 0));
   const column = longest.indexOf(Math.max(...longest));
   return rows.map((cells) => cells[column] ?? "");
@@ -265,8 +267,9 @@ const open = guarded(async (file) => {
   } catch {
     throw new Failure(`${file.name} is not a text file in UTF-8.`);
   }
-  state.rows = /\.csv$/i.test(file.name) ? textsOf(parseCsv(content)).filter((row) => row.trim()) : [content];
-  if (!state.rows.length) throw new Failure(`${file.name} holds no text.`);
+  const rows = /\.csv$/i.test(file.name) ? textsOf(parseCsv(content)) : [content];
+  if (!rows.some((row) => row.trim())) throw new Failure(`${file.name} holds no text.`);
+  state.rows = rows;
   at("rows").hidden = state.rows.length < 2;
   showRow(0);
 });
