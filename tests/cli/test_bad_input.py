@@ -182,8 +182,11 @@ def test_model_folder_with_something_missing(run: Run, model: Path) -> None:
         (["predict", "m", "--text", "x", "-k", "abc"], "predict --help."),
         (["predict", "m", "--txt", "x"], "--txt"),
         (["predct", "m"], "Did you mean 'predict'"),
-        (["labels", "m", "remove", "pear"], "Invalid value for 'CHANGE': 'remove' is not one of 'add', 'rename'"),
-        (["labels", "m"], "Choose from: add, rename, merge, retire. See"),
+        (
+            ["labels", "m", "remove", "pear"],
+            "Invalid value for 'CHANGE': 'remove' is not one of 'list', 'add', 'rename'",
+        ),
+        (["labels", "m"], "Choose from: list, add, rename, merge, retire. See"),
         (["predict", "m", "--text", "x", "--out", "x.doc"], ".jsonl, .tsv, .csv, .npz or .txt"),
         (["predict", "m", "--input", "nowhere.txt"], "nowhere.txt"),
         (["predict", "m", "--input", "numbers.txt", "--format", "sparse"], "the model reads text"),

@@ -236,6 +236,20 @@ def test_convert_a_table_to_a_file(run, table):
     assert "no effect" in run("convert", table, "o.csv", "--set", "text.ngrams=2", code=2).stderr
 
 
+def test_labels_are_listed(run, raw, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    lines = run("labels", "m", "list").stdout.splitlines()
+    assert (lines[0], len(lines)) == ("20  red", 9)
+    assert run("labels", "m", "list", "PL").stdout.split() == ["10", "apple", "10", "plum"]
+    assert json.loads(run("labels", "m", "list", "pl", "--json").stdout)[1] == {"label": "plum", "count": 10}
+    assert "No label contains 'kiwi' or 'x'." in run("labels", "m", "list", "kiwi", "x").stderr
+    assert "--text does not go with list" in run("labels", "m", "list", "--text", "x", code=2).stderr
+    run("labels", "m", "merge", "plum", "--into", "apple")
+    assert run("labels", "m", "list", "pl").stdout.split() == ["20", "apple"]
+    run("train", raw, "--model", "popular", "--out", "r")
+    assert run("labels", "r", "list", "l1").stdout == "10  all about pear  L1\n"
+
+
 def test_convert_holds_out_a_test_part(run, table, here):
     assert "48 points and 12 test points" in run("convert", table, "parts", "--to", "table", "--hold-out", "0.2").stdout
     run("train", "parts", "--model", "knn", "--out", "m")
