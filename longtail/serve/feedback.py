@@ -19,6 +19,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -111,12 +112,37 @@ class FeedbackLog:
         OSError
             Where the log cannot be written. Nothing has been stored then.
         """
+        with self._changing() as connection:
+            return [self._insert(connection, model, source, request) for request in requests]
+
+    def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Remove corrections in one transaction, and return the number that each of them had; others are ignored.
+
+        Raises
+        ------
+        OSError
+            Where the log cannot be written. Nothing has been removed then.
+        """
+        if not self.path.exists():
+            return {}
+        removed = {}
+        with self._changing() as connection:
+            for identifier in ids:
+                row = connection.execute("SELECT seq FROM feedback WHERE id = ?", (identifier,)).fetchone()
+                if row is not None:
+                    connection.execute("DELETE FROM feedback WHERE seq = ?", row)
+                    removed[identifier] = row[0]
+        return removed
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Provide a connection for one transaction, which is on disk at the end of the block."""
         with self._lock:
             try:
                 connection = self._opened()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    stored = [self._insert(connection, model, source, request) for request in requests]
+                    yield connection
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -125,7 +151,6 @@ class FeedbackLog:
             except sqlite3.Error as error:
                 self._close()
                 raise OSError(f"{self.path}: the feedback log cannot be written ({error})") from error
-            return stored
 
     def after(self, seq: int = 0) -> Iterator[Feedback]:
         """Yield the corrections that were stored after the one numbered `seq`, in order."""
