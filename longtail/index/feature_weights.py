@@ -26,8 +26,8 @@ from longtail.kernels.pool import spread
 from longtail.metrics import evaluate, inverse_propensity
 from longtail.sparse import label_counts, labelled_rows, unit_rows
 
-_FEWEST = 500  # labelled points; of fewer nothing is learnt
-_MOST, _HELD = 12_000, 1_500  # points of a trial, and those of them that are ranked
+FEWEST = 500  # labelled points; of fewer nothing is learnt
+MOST_TRIED, _HELD = 12_000, 1_500  # points of a trial, and those of them that are ranked
 _RARITIES, _AGREEMENTS = (-1.0, -0.75, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0), (0.0, 0.25, 0.5)
 _USUAL_AGREEMENT = 0.25  # while the power of the rarity is chosen
 _LEAST = 0.01  # rarity and agreement as shares of the largest: no power of them is extreme
@@ -67,9 +67,9 @@ def learn_weights(
         The power of similarities, if it is given.
     """
     rows = labelled_rows(Y)
-    if len(rows) < _FEWEST:
+    if len(rows) < FEWEST:
         return None
-    drawn = np.random.default_rng(0).permutation(rows)[:_MOST]
+    drawn = np.random.default_rng(0).permutation(rows)[:MOST_TRIED]
     n_held = min(_HELD, len(drawn) // 5)
     stored, held = np.sort(drawn[n_held:]), np.sort(drawn[:n_held])
     trial, Y_held = Trial(X[stored], Y[stored], X[held]), Y[held]

@@ -19,7 +19,7 @@ from longtail.index.sparse_knn import SparseKNN
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import threads_for
 from longtail.kernels.sparse_knn import Votes
-from longtail.models.base import Arrays, Ranker
+from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
 from longtail.params import Integer, Jobs, OneOf, optional
@@ -94,6 +94,15 @@ class KNN(Ranker):
 
         with progress.stage("weighing features"):
             return learn_weights(X, Y, answers, self.n_jobs, self.sharpness) or usual
+
+    def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
+        """Estimate the bytes of a fit; measured by benchmarks/scale/run.py."""
+        from longtail.index.feature_weights import FEWEST, MOST_TRIED
+
+        if self.feature_weights == "none" or X.shape[0] < FEWEST:
+            return super().memory_needed(X, Y, Z)
+        trial = 5e6 * min(1.0, X.shape[0] / MOST_TRIED)
+        return 2.2 * data_bytes(X, Y) + 97.0 * X.shape[1] + trial
 
     @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any) -> Self:

@@ -58,8 +58,8 @@ def build(name: str, folder: Path) -> None:
         return
     expression, settings = KINDS[name]
     drawn = data()
-    fewest = 1 if name == "knn_weighed" else feature_weights._FEWEST
-    with mock.patch.object(feature_weights, "_FEWEST", fewest):
+    fewest = 1 if name == "knn_weighed" else feature_weights.FEWEST
+    with mock.patch.object(feature_weights, "FEWEST", fewest):
         longtail.make(expression, settings).fit(drawn.X, drawn.Y, label_features=drawn.Z).save(folder)
 
 
