@@ -14,7 +14,7 @@ from longtail.errors import DataError, SettingsError, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.params import LARGEST, value_shown
-from longtail.sparse import canonical, odd_part, with_usual_types
+from longtail.sparse import canonical, malformed_part, with_usual_types
 
 _LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
 _LISTS_FORM = 'Give a list of names per point: [["a", "b"], ["c"]]'
@@ -176,7 +176,7 @@ def as_csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
             f"{name} must be a scipy sparse matrix, points x labels, not {type(matrix).__name__}",
             remedy="Wrap it: scipy.sparse.csr_array(...).",
         )
-    odd = odd_part(loose)
+    odd = malformed_part(loose)
     if odd is not None:
         raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Rebuild it.")
     if loose.dtype.kind not in "biuf":
