@@ -81,7 +81,7 @@ def change_labels(
 
     names = list(labels or [])
     _check_options(change, names, {"--into": into, "--text": text, "--id": id_, "--labels-file": labels_file})
-    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+    with store.locked(folder.absolute()):  # no other process may change it between loading and saving
         tagger: Any = registry.load(folder, mmap=False)
         if not isinstance(tagger, Tagger):
             raise SettingsError(f"{folder}: holds a ranker alone, whose labels have no names.")

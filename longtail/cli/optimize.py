@@ -103,7 +103,7 @@ def _save_thresholds(folder: Path, measured: Tagger, best: Thresholds) -> None:
     """Store thresholds in the model as it is now: labels may have been changed, or corrections learnt, meanwhile."""
     from longtail import store
 
-    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+    with store.locked(folder.absolute()):  # no other process may change it between loading and saving
         tagger: Any = registry.load(folder, mmap=False)
         if any(tagger.notes_.get(key) != measured.notes_.get(key) for key in ("training", "training_data")):
             raise ModelError(f"{folder}: was trained again meanwhile, so these thresholds are not its own. Try again.")

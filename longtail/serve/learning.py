@@ -110,7 +110,7 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
         tagger.n_points_ += len(texts)
     learnt = _learnt_logs(tagger) | {feedback.identity(): entries[-1].seq}
     tagger.notes_ = {**tagger.notes_, "feedback": {"learnt": learnt}}
-    with store.held(store.check_replaceable(folder)):
+    with store.locked(store.check_replaceable(folder)):
         if store.stamp(folder) != before:
             return None
         tagger.save(folder)
