@@ -1,4 +1,4 @@
-"""Recognise the layout of a folder or file by its names, and by first lines where names are not enough."""
+"""Recognise the layout of a folder or file by names, and by first lines if names are not enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _TRAIN, _TEST = ("trn", "train"), ("tst", "test")
 
-# Names of a pair of matrices; {} is the part.
+# Names of the features and the labels of one part; {} is the name of the part.
 _PAIRS = (("{}_X_Xf", "{}_X_Y"), ("{}_X", "{}_Y"), ("X.{}", "Y.{}"), ("X_{}", "Y_{}"))
 
 _LOOKED_FOR = """\
@@ -36,11 +36,11 @@ class Files:
     folder: Path
     train: tuple[Path, ...]
     test: tuple[Path, ...] = ()
-    alone: bool = False  # a single file was requested, so other files in its folder are not part of the dataset
+    alone: bool = False  # the user named a single file, so that other files in its folder do not belong to the dataset
 
 
 def recognise(path: Path, format: str | None = None) -> Files:
-    """Recognise the layout of a folder or file; the error lists the names that were looked for."""
+    """Recognise the layout of a folder or file. If there is none, the error lists the names that were looked for."""
     files = _files_in(path, format) if path.is_dir() else _files_of(path, format)
     if files is not None:
         return files
@@ -87,7 +87,7 @@ def _part_files(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path
 
 
 def _document_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Find folders of texts with their labels: the folder itself, or its folders for training and test."""
+    """Find folders of documents with labels: the folder itself, or its subfolders for training and test."""
     from longtail.data.documents import has_documents
 
     if has_documents(folder):
@@ -100,7 +100,7 @@ def _document_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]
 
 
 def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> tuple[Path, ...]:
-    """Find the file called train.txt, or the only one called <name>_train.txt."""
+    """Find a file called train.txt, or else the only one called <name>_train.txt."""
     exact = find(folder, *(name + ending for ending in endings for name in names))
     if exact is not None:
         return (exact,)
@@ -120,7 +120,7 @@ def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> t
 def _matrix_files(
     folder: Path, parts: tuple[str, ...], patterns: tuple[tuple[str, str], ...], ending: str
 ) -> tuple[Path, ...]:
-    """Find features and labels of one part; one without the other is an error, since half of a dataset is missing."""
+    """Find the features and the labels of one part. It is an error if only one of the two files is there."""
     for features_name, labels_name in patterns:
         for part in parts:
             features = find(folder, features_name.format(part) + ending)
@@ -159,14 +159,14 @@ def _files_of(path: Path, format: str | None) -> Files | None:
 
 
 def _is_raw(path: Path) -> bool:
-    """Return whether JSON lines give labels by index, as the raw text layout does."""
+    """Return whether JSON lines give labels by index, as in the layout for raw text."""
     from longtail.data.json_lines import first_object
 
     return "target_ind" in first_object(path)
 
 
 def _sparse_kind(path: Path) -> str:
-    """Return "sparse" for a file that begins with a line of counts, "svmlight" for a row or a comment."""
+    """Return "sparse" if a file begins with a line of counts, "svmlight" if it begins with a row or a comment."""
     with open_bytes(path) as stream:
         head = stream.read(1 << 16)
     if not head:
