@@ -33,20 +33,20 @@ _HELP = "Extreme multi-label classification: find the few correct labels of a te
 
 
 class _Verbs(TyperGroup):
-    """The verbs. A mistake in the words of a command ends with one message, as one in its input does."""
+    """The group of all verbs. A usage error ends the command with one message, like an error in the input."""
 
     def main(self, *args: Any, **given: Any) -> Any:
-        """Run a command and end the process; with ``standalone_mode=False``, return instead."""
+        """Run a command and end the process. With ``standalone_mode=False``, return instead."""
         if not given.get("standalone_mode", True):
             return super().main(*args, **given)
         try:
             code = super().main(*args, **given | {"standalone_mode": False})
         except typer.Abort:
             sys.exit(1)
-        except Exception as error:  # typer's own class of usage errors has moved from one version to another
+        except Exception as error:  # a usage error has no stable class: typer has moved it between versions
             if not hasattr(error, "format_message"):
                 raise
-            if type(error).__name__ == "NoArgsIsHelpError":  # which prints the help
+            if type(error).__name__ == "NoArgsIsHelpError":  # print the help
                 return super().main(*args, **given)
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
@@ -109,4 +109,4 @@ def longtail(
         ),
     ] = False,
 ) -> None:
-    """Take the options that come before a verb."""
+    """Parse the options that precede a verb."""

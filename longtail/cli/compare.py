@@ -1,4 +1,4 @@
-"""``longtail compare``: several models, each trained on the training part and measured on the test part."""
+"""``longtail compare``: train several models on the training part, and measure each on the test part."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def compare_models(
 
 
 def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict[str, Any]]:
-    """Train and measure each model; the fitted rankers are left in ``scratch/0/model`` and so on."""
+    """Train and measure each model. The fitted rankers are saved in ``scratch/0/model`` and so on."""
     from longtail.cli.worker import run_task, save_matrices
 
     save_matrices(data, scratch / "data")
@@ -130,8 +130,8 @@ def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict
 def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of one model's results with several seeds, and under ``deviation`` their standard deviation.
 
-    The curves are those of the first seed. What one of them lacks, such as the calibration error of rare labels where
-    none was suggested, is None. If a seed failed, its error is the result.
+    The curves are those of the first seed. A value that one seed does not have is None, such as the calibration error
+    of rare labels if none was suggested. If a seed failed, the result is its error.
     """
     failed = next((row for row in rows if "error" in row), None)
     if failed is not None:
@@ -146,7 +146,7 @@ def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _check_pictures(pictures: dict[str, Path]) -> None:
-    """Refuse, before any work, pictures that could not be drawn."""
+    """Raise an error, before any work, if a picture could not be drawn."""
     if pictures:
         from longtail.report.figure import check_picture
 
@@ -169,7 +169,7 @@ def _draw_pictures(pictures: dict[str, Path], results: list[dict[str, Any]], tit
 
 
 def split_models(text: str) -> list[str]:
-    """Split at commas, except those inside brackets; each model once."""
+    """Split the value of ``--models`` at the commas outside brackets, without duplicates."""
     models, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
@@ -181,7 +181,7 @@ def split_models(text: str) -> list[str]:
 
 
 def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of each model; all are checked here, before anything is trained."""
+    """Return the settings of each model, after checking all of them before anything is trained."""
     if not models:
         raise SettingsError(f"--models names no model. Models: {', '.join(registry.names())}.")
     parts = {model: registry.used(model) for model in models}
@@ -201,7 +201,7 @@ def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, 
 
 
 def with_test_part(data: Dataset, seed: int) -> Dataset:
-    """Hold out a test part where there is none; the vectoriser is then fitted on the training part alone."""
+    """Hold out a test part if there is none. Then fit the vectoriser again, to the training part only."""
     if data.test is not None:
         return data
     from longtail.data.split import split

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabelChange(enum.StrEnum):
-    """What to do with the labels."""
+    """The kinds of changes to labels."""
 
     add = "add"
     rename = "rename"
@@ -31,7 +31,7 @@ ChangeArgument = Annotated[
     typer.Argument(
         metavar="CHANGE",
         help="add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
-        "merge: suggest --into LABEL in their place; retire: suggest them no more.",
+        "merge: suggest --into LABEL instead of them; retire: stop suggesting them.",
         show_default=False,
     ),
 ]
@@ -74,7 +74,7 @@ def change_labels(
 ) -> None:
     """Change the labels of a saved model without training. A running service loads the changed model.
 
-    The model folder is replaced as a whole: the old one stays if anything fails.
+    The model folder is replaced in one step. If anything fails, the old one stays.
     """
     from longtail import store
     from longtail.tagger import Tagger
@@ -116,7 +116,7 @@ def change_labels(
 
 
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:
-    """Refuse options that belong to another change, and too few or too many labels."""
+    """Raise an error for options of another change, and for too few or too many labels."""
     allowed = {LabelChange.add: {"--text", "--id", "--labels-file"}, LabelChange.merge: {"--into"}}.get(change, set())
     given = {name for name, value in options.items() if value is not None}
     if given - allowed:
@@ -132,7 +132,7 @@ def _check_options(change: LabelChange, names: list[str], options: dict[str, Any
 
 
 def _add(tagger: Tagger, names: list[str], text: str | None, id_: str | None, path: Path | None) -> list[str]:
-    """Add labels, and return the names of all of them."""
+    """Add labels from the command line and from a file, and return the names of all of them."""
     if path is None:
         tagger.add_labels(names, None if text is None else [text], None if id_ is None else [id_])
         return names

@@ -1,4 +1,4 @@
-"""``longtail learn``: store corrections in a model's feedback log, and train the model on them where it can."""
+"""``longtail learn``: store corrections in a model's feedback log, and train the model on them if it can learn."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Corrections = Annotated[
 ]
 LogFile = Annotated[
     Path | None,
-    typer.Option("--feedback", metavar="FILE", help="Feedback log; beside the model by default.", show_default=False),
+    typer.Option("--feedback", metavar="FILE", help="Feedback log; next to the model by default.", show_default=False),
 ]
 NewLabelsFlag = Annotated[
     bool,
-    typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like known labels joined."),
+    typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like joined known labels."),
 ]
 _PER_TRANSACTION = 1000
 
@@ -78,7 +78,7 @@ def learn_corrections(
         with doing(f"learning from {log.path.name}"):
             learnt = learn_from_log(folder, log)
         facts |= {"learnt": learnt.points, "unknown_labels": list(learnt.unknown_labels)}
-        if hasattr(tagger.ranker_, "learning_members"):  # of a blend, some members learn only when it is fitted
+        if hasattr(tagger.ranker_, "learning_members"):  # in a blend, some members can only learn in a new training
             facts["learnt_by"] = list(dict.fromkeys(member.kind for member in tagger.ranker_.learning_members()))
     if json:
         print_json(facts)
@@ -97,7 +97,7 @@ def learn_corrections(
 
 
 def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
-    """Return what was trained: the whole model, or the members of a blend that learn without a new training."""
+    """Return a sentence about what was trained: the whole model, or those members of a blend that can learn."""
     if not facts["learnt"]:
         return f"No new correction to train {folder} on"
     corrections = number_of(facts["learnt"], "correction")
@@ -121,7 +121,7 @@ def _names(data: Dataset) -> Sequence[str]:
 
 
 def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
-    """Yield corrections in batches, each with an id made of its content."""
+    """Yield batches of corrections. The id of each is computed from its content, so that it is stored only once."""
     names, bounds, indices = _names(data), data.Y.indptr.tolist(), data.Y.indices.tolist()
     batch: list[dict[str, Any]] = []
     for i, text in enumerate(data.texts or ()):
@@ -138,7 +138,7 @@ def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
 
 
 def _refuse_uncut_labels(data: str, names: Sequence[str], known: Container[str]) -> None:
-    """Refuse labels that are probably several known ones in one: what is stored in the log stays there."""
+    """Raise an error if labels are probably several known labels joined, as corrections stay in the log forever."""
     from longtail.data.separators import separator_of_known
 
     separator = separator_of_known(names, known)
