@@ -58,7 +58,7 @@ def apply_corrections(data: Dataset, entries: Iterable[Feedback]) -> CorrectedDa
     if data.texts is None:
         raise DataError("the data has no texts, so corrections of texts cannot be applied", remedy="Give texts")
     texts, ids = list(data.texts), None if data.ids is None else list(data.ids)
-    names = list(data.label_names or data.label_ids or map(str, range(data.n_labels)))
+    names = list(data.shown_label_names())
     numbers = {label: at for at, label in enumerate(data.label_ids or ())} | {name: at for at, name in enumerate(names)}
     rows_of: dict[str, list[int]] = {}
     for row, text in enumerate(texts):

@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,7 @@ def run_service(
     }
     learner = background_learner(settings)
     try:
-        with _quiet_signals():
+        with stop_event():  # uvicorn raises the signals that it has handled again, which must not end this process
             if settings.learn:
                 learner.start()
             if workers == 1:
@@ -161,11 +162,12 @@ def background_learner(settings: ServiceSettings) -> BackgroundLearner:
 
 
 @contextlib.contextmanager
-def _quiet_signals() -> Iterator[None]:
-    """Ignore the signals that uvicorn raises again after it has handled them, so that ``run`` returns normally."""
-    old = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+def stop_event() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM and Ctrl+C set, instead of ending the process."""
+    stopped = threading.Event()
+    old = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield stopped
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

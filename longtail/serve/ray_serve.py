@@ -6,17 +6,14 @@ models learn from feedback in the process that was started.
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from longtail import engine, registry
 from longtail.engine.ray_cluster import first_line
 from longtail.errors import SettingsError
 from longtail.serve.logs import log, log_to_stderr
-from longtail.serve.process import background_learner, open_port, url
+from longtail.serve.process import background_learner, open_port, stop_event, url
 from longtail.serve.settings import ServiceSettings
 
 _NAME = "longtail"
@@ -63,7 +60,7 @@ def run_on_ray(
         log_to_stderr(log_level)
         return make_app(settings)
 
-    with engine.use(cluster), _stop_signal() as stopped:
+    with engine.use(cluster), stop_event() as stopped:
         deployment = serve.deployment(
             serve.ingress(build)(),
             name=_NAME,
@@ -85,18 +82,6 @@ def run_on_ray(
             learner.stop()
             serve.shutdown()
             log.info("stopped")
-
-
-@contextlib.contextmanager
-def _stop_signal() -> Iterator[threading.Event]:
-    """Yield an event that is set by SIGTERM or Ctrl+C."""
-    stopped = threading.Event()
-    old = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def _import_serve() -> Any:
