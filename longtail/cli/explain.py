@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _WORDS_SHOWN = 8  # per direction
 _NEIGHBOUR_LABELS = 6  # labels that are shown of a neighbour
+_NAME_WIDTH = 30  # characters of each of them
 _CERTAIN = 1000.0  # a larger bias is not a real weight: it gives the only label of a model the probability 1
 TextOption = Annotated[
     list[str], typer.Option("--text", "-t", metavar="TEXT", help="The text, one at a time.", show_default=False)
@@ -98,5 +99,5 @@ def _evidence_table(label: LabelExplanation) -> Table:
     return table
 
 
-def _short_name(name: str, longest: int = 30) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+def _short_name(name: str) -> str:
+    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"

@@ -32,6 +32,7 @@ _COMPARED_COSTS = {  # key: heading, decimals
 }
 _NAME_WIDTH = 18  # longer names of models are broken into several lines
 _LINE = 80  # columns of a terminal
+_BAR_WIDTH = 12
 _HELD_OUT_METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
 
 
@@ -172,12 +173,12 @@ def _table(title: str) -> Table:
     )
 
 
-def suggestions_table(suggestions: list[tuple[str, float]], *, width: int = 12) -> Table:
+def suggestions_table(suggestions: list[tuple[str, float]]) -> Table:
     """Return a table of labels with their scores as numbers and bars."""
     table = Table.grid(padding=(0, 2))
     for label, score in suggestions:
-        bar = "█" * round(width * score)
-        table.add_row(f"  {score:.3f}", Text(f"{bar:<{width}}", "cyan"), Text(printable(label)))
+        bar = "█" * round(_BAR_WIDTH * score)
+        table.add_row(f"  {score:.3f}", Text(f"{bar:<{_BAR_WIDTH}}", "cyan"), Text(printable(label)))
     return table
 
 

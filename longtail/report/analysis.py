@@ -124,9 +124,9 @@ def bootstrap_difference(first: PointGains, second: PointGains) -> tuple[float, 
     return 100 * float(difference.sum() / max(first.possible.sum(), 1e-12)), float(low), float(high)
 
 
-def choose_examples(Y: csr_array, rare: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
+def choose_examples(Y: csr_array, rare: np.ndarray, n: int) -> np.ndarray:
     """Choose n points at random, half of them from the points with a rare label. Return them in ascending order."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     with_rare = np.unique(entry_rows(Y)[rare[Y.indices]])
     chosen = rng.choice(with_rare, min(n // 2, len(with_rare)), replace=False)
     others = np.setdiff1d(np.arange(Y.shape[0]), chosen)

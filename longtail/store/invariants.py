@@ -176,9 +176,9 @@ def pointers(shape: str, into: str, dtypes: str = _POINTERS) -> Array:
     return Array(dtypes, shape, into=into)
 
 
-def counts(shape: str, dtypes: str = "i4 i8") -> Array:
+def counts(shape: str) -> Array:
     """Declare an array of whole numbers from 0."""
-    return Array(dtypes, shape, least=0)
+    return Array("i4 i8", shape, least=0)
 
 
 def flags(shape: str) -> Array:
