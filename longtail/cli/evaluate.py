@@ -94,11 +94,12 @@ def evaluate_model(
         model_mb=measure.folder_mb(folder if saved_alone else folder / "ranker"),
     )
     if decisions.wanted:
-        thresholds, ids = decisions.of(tagger), tagger.label_ids_
+        thresholds = decisions.of(tagger)
         scores = resized(tagger.ranker_.predict(part.X, thresholds.limit), n_columns=part.n_labels)
-        names = [*tagger.label_names_, *_names(part)[tagger.n_labels_ :]]
-        own = None if ids is None else [*ids, *_names(part)[tagger.n_labels_ :]]
-        result |= _decided(decisions, thresholds, part, scores, names, own, test.counts)
+        unknown = part.shown_label_names()[tagger.n_labels_ :]
+        names = [*tagger.label_names_, *unknown]
+        ids = None if tagger.label_ids_ is None else [*tagger.label_ids_, *unknown]
+        result |= _decided(decisions, thresholds, part, scores, names, ids, test.counts)
     _show(result, f"{result['model']} on {which}", json=json)
 
 
@@ -111,10 +112,6 @@ def _show(result: dict[str, Any], title: str, *, json: bool) -> None:
     out.print(tables.metrics_table(result, title))
     if "threshold" in result:
         out.print(tables.decisions_table(result))
-
-
-def _names(data: Dataset) -> list[str]:
-    return list(data.label_names or data.label_ids or map(str, range(data.n_labels)))
 
 
 def _decided(
@@ -216,11 +213,11 @@ def evaluate_predictions(
     costs = dict.fromkeys(("train_seconds", "peak_memory_mb", "model_mb"))
     result = measure.result_row(path.name, report, **costs)
     if decisions.wanted:
-        names = [*_names(part), *unknown]
+        names = [*part.shown_label_names(), *unknown]
         ids = part.label_ids if part.label_ids != part.label_names else None
-        own = None if ids is None else [*ids, *unknown]
+        ids = None if ids is None else [*ids, *unknown]
         trained = None if read.test is None else label_counts(train_Y)
-        result |= _decided(decisions, thresholds, part, given, names, own, trained)
+        result |= _decided(decisions, thresholds, part, given, names, ids, trained)
     points = number_of(part.n_points, "point")
     _show(result, f"{path.name} on {which} of {read.name}: {points}", json=json)
 

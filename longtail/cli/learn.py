@@ -65,7 +65,8 @@ def learn_corrections(
     facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
     if data is not None:
         given = _read(data, options.for_model(tagger, data))
-        names = [_names(given)[label] for label in sorted(set(given.Y.indices.tolist()))]
+        all_names = given.shown_label_names()
+        names = [all_names[label] for label in sorted(set(given.Y.indices.tolist()))]
         known = tagger.label_numbers()
         if not new_labels:
             _refuse_uncut_labels(data, names, known)
@@ -116,13 +117,9 @@ def _read(name: str, options: DataOptions) -> Dataset:
     return data
 
 
-def _names(data: Dataset) -> Sequence[str]:
-    return data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
-
-
 def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
     """Yield batches of corrections. The id of each is computed from its content, so that it is stored only once."""
-    names, bounds, indices = _names(data), data.Y.indptr.tolist(), data.Y.indices.tolist()
+    names, bounds, indices = data.shown_label_names(), data.Y.indptr.tolist(), data.Y.indices.tolist()
     batch: list[dict[str, Any]] = []
     for i, text in enumerate(data.texts or ()):
         labels = [names[label] for label in indices[bounds[i] : bounds[i + 1]]]

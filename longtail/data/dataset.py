@@ -115,13 +115,17 @@ class Dataset:
             "labels": f"{self.n_labels:,}, {per_point:.1f} per point",
             "features": "not computed" if self.X is None else f"{self.n_features:,}",
         }
-        names = self.label_names or self.label_ids or [str(label) for label in range(self.n_labels)]
+        names = self.shown_label_names()
         rows = []
         for at in range(min(self.n_points, 5)):
             text = self.texts[at] if self.texts is not None else self.ids[at] if self.ids is not None else str(at)
             own = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
             rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(own)))
         return notebook_html(f"Dataset {self.name}", facts, ["point" if self.texts is None else "text", "labels"], rows)
+
+    def shown_label_names(self) -> list[str]:
+        """Return the names of the labels, or else their identifiers, or else their numbers."""
+        return self.label_names or self.label_ids or [str(label) for label in range(self.n_labels)]
 
     def described_labels(self) -> list[str]:
         """Return the text of each label. Without texts, return the names, with an empty text for a URI."""

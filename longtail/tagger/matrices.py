@@ -72,5 +72,5 @@ def text_features(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:
 
 def names_and_ids(data: Dataset) -> tuple[Sequence[str], Sequence[str] | None]:
     """Return the names of the labels, and their identifiers if these differ from the names."""
-    names = data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
+    names = data.shown_label_names()
     return names, data.label_ids if data.label_ids != names else None
