@@ -86,15 +86,15 @@ def _text_settings(tagger: StoredTagger) -> list[str]:
 def _settings(ranker: Ranker) -> list[str]:
     """Return one line per ranker: its parameters, and the values that were chosen from the data."""
     lines = []
-    for one in rankers_within(ranker):
+    for inner in rankers_within(ranker):
         learnt = {
             name: value
-            for name, value in sorted(vars(one).items())
+            for name, value in sorted(vars(inner).items())
             if name.endswith("_") and name not in _LISTED_ELSEWHERE and isinstance(value, int | float | str)
         }
         shown = {name: f"{value:.4g}" if isinstance(value, float) else repr(value) for name, value in learnt.items()}
         chosen = ", ".join(f"`{name} = {value}`" for name, value in shown.items())
-        lines.append(f"- `{one!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
+        lines.append(f"- `{inner!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
     why = getattr(ranker, "why_", "")
     return [*lines, *([f"- {_inline(why)}"] if why else [])]
 

@@ -193,9 +193,9 @@ class LabelNumbers:
 
 
 def _remark_on_added(added: list[str], known: list[str], n_described: int) -> None:
-    """Log the labels that occur only in a dict of label texts, and warn where they are probably misspelt.
+    """Log the labels that occur only in a dict of label texts, or issue a warning if they are probably misspelt.
 
-    They are so if one is spelt much like a known label, or if the dict has no known label at all.
+    They probably are if one of them is spelt much like a known label, or if the dict has no known label at all.
     """
     if not added or not known:
         return
@@ -219,10 +219,10 @@ def _remark_on_added(added: list[str], known: list[str], n_described: int) -> No
 
 
 def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | None = None) -> None:
-    """Check that the model knows the labels of the points to measure.
+    """Check that a model has the labels of the points to measure.
 
-    It is an error if it knows none of them. A warning is given if it knows fewer than half of them, a log message if
-    fewer than half have training points.
+    Raise an error if it has none of them. Issue a warning if it has fewer than half of them, and log a message if fewer
+    than half have training points.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def check_known_labels(Y: csr_array, n_known: int, label_counts: np.ndarray | No
     n_known : int
         Number of labels that the model has.
     label_counts : int array, (n_known,), optional
-        Number of training points per label. A model may know a label only because its training data listed the name.
+        Number of training points per label. It is 0 if the training data listed the name of a label without using it.
     """
     present = np.flatnonzero(np.bincount(Y.indices[Y.data != 0], minlength=Y.shape[1]))
     n_shared = int(np.count_nonzero(present < n_known))

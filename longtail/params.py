@@ -292,7 +292,7 @@ class Params:
         """Refuse rankers nested deeper than a model folder may be. A loop counts, as recursion could overflow."""
         level: dict[int, Params] = {id(self): self}
         for _ in range(MOST_NESTED):
-            values = [value for one in level.values() for value in one.get_params(deep=False).values()]
+            values = [value for model in level.values() for value in model.get_params(deep=False).values()]
             parts = [part for value in values for part in (value if isinstance(value, list | tuple) else (value,))]
             level = {id(part): part for part in parts if isinstance(part, Params)}
             if not level:

@@ -266,12 +266,12 @@ def load(
     """
     from longtail import store
 
-    place = store.as_path(folder)
+    path = store.as_path(folder)
     if verify_key is not None:
         from longtail.store import signature
 
         signature.verify(folder, verify_key)
-    return _load(place, mmap, verify, 0)
+    return _load(path, mmap, verify, 0)
 
 
 def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker | Tagger:

@@ -77,8 +77,8 @@ def compare_models(
     _check_pictures(pictures)
     settings, vectorizer = split_settings(set_)
     by_model = settings_by_model(split_models(models), settings)
-    for model, own in by_model.items():
-        registry.make(model, own, defaults=model_defaults(seed, jobs)).check_params()
+    for model, own_settings in by_model.items():
+        registry.make(model, own_settings, defaults=model_defaults(seed, jobs)).check_params()
     read = with_test_part(options.read(data, vectorizer or "tfidf"), seed)
     assert read.test is not None
     if not read.test.Y.nnz:
@@ -89,8 +89,8 @@ def compare_models(
     read.Z = read.test.Z = read.label_features()
     shared: dict[str, Any] = {"vector_size": read.vector_size, "propensity": propensities.a_and_b()}
     tasks = [
-        ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
-        for model, own in by_model.items()
+        ModelTask("", model, own_settings, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
+        for model, own_settings in by_model.items()
         for at in range(seeds)
     ]
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
@@ -195,8 +195,8 @@ def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, 
         model: {key: value for key, value in settings.items() if key.rpartition(".")[0] in names}
         for model, names in parts.items()
     }
-    for model, own in by_model.items():
-        registry.make(model, own)
+    for model, own_settings in by_model.items():
+        registry.make(model, own_settings)
     return by_model
 
 

@@ -135,7 +135,7 @@ def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
 
 
 def _refuse_uncut_labels(data: str, names: Sequence[str], known: Container[str]) -> None:
-    """Raise an error if labels are probably several known labels joined, as corrections stay in the log forever."""
+    """Raise an error if labels are probably several known labels joined, as a model cannot unlearn them."""
     from longtail.data.separators import separator_of_known
 
     separator = separator_of_known(names, known)

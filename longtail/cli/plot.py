@@ -51,7 +51,7 @@ def plot_norms(
     beside: BesideOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Plot the norm of each label's weights against its frequency."""
+    """Plot the norm of each label's weights next to its frequency."""
     from longtail.report.figure import check_picture
     from longtail.report.weight_norms import draw_weight_norms
 

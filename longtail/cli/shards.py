@@ -62,11 +62,11 @@ def predict_files(
         print_remark(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; continuing with the others")
     n_points = 0
 
-    def finished(i: int, found: tuple[bytes, int]) -> None:
+    def finished(i: int, result: tuple[bytes, int]) -> None:
         nonlocal n_points
         with atomic_file(targets[missing[i]]) as fresh:
-            fresh.write_bytes(found[0])
-        n_points += found[1]
+            fresh.write_bytes(result[0])
+        n_points += result[1]
         done(1 / len(missing))
 
     with progress.stage("predicting files") as done:

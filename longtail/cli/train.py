@@ -164,7 +164,7 @@ def train_model(
         tagger.save(out_folder)
         store.remove_leftovers(place)
     facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
-    facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
+    facts |= {name: value for name in ("why", "report") if (value := getattr(ranker, f"{name}_", None))}
     if json:
         print_json(facts)
         return

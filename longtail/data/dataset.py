@@ -119,8 +119,8 @@ class Dataset:
         rows = []
         for at in range(min(self.n_points, 5)):
             text = self.texts[at] if self.texts is not None else self.ids[at] if self.ids is not None else str(at)
-            own = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
-            rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(own)))
+            labels = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
+            rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(labels)))
         return notebook_html(f"Dataset {self.name}", facts, ["point" if self.texts is None else "text", "labels"], rows)
 
     def shown_label_names(self) -> list[str]:

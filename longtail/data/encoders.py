@@ -91,24 +91,26 @@ class Encoder:
     def _checked(self, texts: list[str]) -> np.ndarray:
         """Return the unit vectors of texts, or raise an error if the encoder returns anything but vectors."""
         try:
-            found = np.asarray(self._encode(texts))
+            vectors = np.asarray(self._encode(texts))
         except (SettingsError, ModelError):
             raise
         except Exception as error:
             raise DataError(f"the encoder {self.name} raised {type(error).__name__}: {error}") from error
         remedy = f"Return an array of {len(texts)} rows of numbers for {len(texts)} texts"
-        if found.ndim != 2 or found.dtype.kind not in "fiub" or not found.size:
+        if vectors.ndim != 2 or vectors.dtype.kind not in "fiub" or not vectors.size:
             raise DataError(
-                f"the encoder {self.name} returned shape {found.shape} and type {found.dtype}", remedy=remedy
+                f"the encoder {self.name} returned shape {vectors.shape} and type {vectors.dtype}", remedy=remedy
             )
-        if len(found) != len(texts):
-            raise DataError(f"the encoder {self.name} returned {len(found)} rows for {len(texts)} texts", remedy=remedy)
-        if self.size is not None and found.shape[1] != self.size:
+        if len(vectors) != len(texts):
             raise DataError(
-                f"the encoder {self.name} returned vectors of {found.shape[1]} numbers, not {self.size}",
+                f"the encoder {self.name} returned {len(vectors)} rows for {len(texts)} texts", remedy=remedy
+            )
+        if self.size is not None and vectors.shape[1] != self.size:
+            raise DataError(
+                f"the encoder {self.name} returned vectors of {vectors.shape[1]} numbers, not {self.size}",
                 remedy="Use the encoder that the model was trained with",
             )
-        return checked_vectors(found, f"the encoder {self.name}")
+        return checked_vectors(vectors, f"the encoder {self.name}")
 
     _threads: ClassVar[bool] = True  # whether several threads may encode at the same time
 
@@ -303,10 +305,10 @@ def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        settings = json.loads(path.read_bytes())
     except ValueError as error:
         raise SettingsError(f"{path}: is not JSON ({error}).") from None
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def make_encoder(value: Any) -> Encoder:
@@ -323,14 +325,14 @@ def make_encoder(value: Any) -> Encoder:
     path = Path(name)
     if not path.exists() and ":" in name and os.sep not in name:
         return FunctionEncoder(name, find_function(name, trusted=True, kind="encoder"))
-    found = _file_encoder(path)
-    if found is None:
+    encoder_in_files = _file_encoder(path)
+    if encoder_in_files is None:
         raise SettingsError(
             f"encoder is {name!r}, which is neither an ONNX file, nor a folder with model.onnx or with a "
             "sentence-transformers model (modules.json), nor the import name of a function such as "
             "package.module:function."
         )
-    return found
+    return encoder_in_files
 
 
 def _file_encoder(path: Path) -> Encoder | None:
@@ -365,18 +367,18 @@ def restored_encoder(facts: Any) -> Encoder:
         made = FunctionEncoder(name, find_function(name, trusted=False, kind="encoder"))
     else:
         moved = os.environ.get(_PATH_VARIABLE)
-        found = _file_encoder(Path(moved)) if moved else kinds[facts["kind"]](name)
+        candidate = _file_encoder(Path(moved)) if moved else kinds[facts["kind"]](name)
         where = moved or name
-        if found is None or not Path(found.name).exists():
+        if candidate is None or not Path(candidate.name).exists():
             raise ModelError(
                 f"The model encodes texts with {where}, and there is no such encoder. Put it there, or set the "
                 f"environment variable {_PATH_VARIABLE} to where it is."
             )
-        if found.checksum() != facts.get("checksum"):
+        if candidate.checksum() != facts.get("checksum"):
             raise ModelError(
                 f"{where}: is not the encoder that the model was trained with: its checksum differs. Put that one "
                 f"there, or set the environment variable {_PATH_VARIABLE} to where it is."
             )
-        made = found
+        made = candidate
     made.size = size
     return made

@@ -36,7 +36,7 @@ class Files:
     folder: Path
     train: tuple[Path, ...]
     test: tuple[Path, ...] = ()
-    alone: bool = False  # the user named a single file, so that other files in its folder do not belong to the dataset
+    single_file: bool = False  # the user named one file: others in its folder do not belong to the dataset
 
 
 def recognise(path: Path, format: str | None = None) -> Files:
@@ -137,24 +137,24 @@ def _matrix_files(
 def _files_of(path: Path, format: str | None) -> Files | None:
     name, folder = plain_name(path), path.parent
     if format in ("sparse", "svmlight", "json", "table"):
-        return Files(format, folder, (path,), alone=True)
+        return Files(format, folder, (path,), single_file=True)
     if format is None and name.endswith(TABLE_ENDINGS):
-        return Files("table", folder, (path,), alone=True)
+        return Files("table", folder, (path,), single_file=True)
     if format is None and name.endswith(JSON_ENDINGS):
-        return Files("json" if _is_raw(path) else "table", folder, (path,), alone=True)
+        return Files("json" if _is_raw(path) else "table", folder, (path,), single_file=True)
     if name.endswith(".npz") and format in (None, "npz"):
         for part in (*_TRAIN, *_TEST):
             for pattern in _PAIRS:
                 if name in [half.format(part) + ".npz" for half in pattern]:
-                    return Files("npz", folder, _matrix_files(folder, (part,), (pattern,), ".npz"), alone=True)
+                    return Files("npz", folder, _matrix_files(folder, (part,), (pattern,), ".npz"), single_file=True)
         if name in ("X.npz", "Y.npz"):
-            return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), alone=True)
+            return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), single_file=True)
         return None
     if format is None and name.lower().endswith(_SPREADSHEETS):
         remedy = "Save it as CSV in UTF-8; or read it with pandas and give longtail.read the DataFrame"
         raise DataError("spreadsheets are not read", path=path, remedy=remedy)
     if format is None:
-        return Files(_sparse_kind(path), folder, (path,), alone=True)
+        return Files(_sparse_kind(path), folder, (path,), single_file=True)
     return None
 
 

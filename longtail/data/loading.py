@@ -31,9 +31,9 @@ def load_files(files: Files, tables: TableReader) -> Dataset:
         data = _raw_text(files, tables.require_labels)
     else:
         data = _matrices(files)
-        if not files.alone:
+        if not files.single_file:
             _add_names(data, files)
-    if not files.alone:
+    if not files.single_file:
         data.ignore = _ignored_pairs(files.folder, "filter_labels_train.txt", data)
         if data.test is not None:
             data.test.ignore = _ignored_pairs(files.folder, "filter_labels_test.txt", data.test)
@@ -115,7 +115,7 @@ def _matrices(files: Files) -> Dataset:
                     remedy="Both parts must have the same features and labels; correct the header or the shape",
                 )
         data.test = Dataset(X=X_test, Y=Y_test)
-    if not files.alone:
+    if not files.single_file:
         data.Z = _label_features(files, data)
     return data
 
@@ -182,7 +182,7 @@ def _label_features(files: Files, data: Dataset) -> csr_array | None:
     return Z
 
 
-# Files beside the matrices -------------------------------------------------------------------------------------------
+# Files next to the matrices ------------------------------------------------------------------------------------------
 
 
 def _add_names(data: Dataset, files: Files) -> None:

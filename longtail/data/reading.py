@@ -50,7 +50,7 @@ def read(
                     ``title``, ``content``, ``target_ind``, ``target_rel``
     ``"table"``     CSV, TSV, Parquet or JSON lines with a text column and a labels column; a folder holds
                     ``train.csv`` and ``test.csv``. A TSV of text and URIs needs no header
-    ``"documents"`` ``NAME.txt`` with ``NAME.tsv`` or ``NAME.key`` beside each, as Annif has them; or folders ``train``
+    ``"documents"`` ``NAME.txt`` with ``NAME.tsv`` or ``NAME.key`` for each, as in Annif; or folders ``train``
                     and ``test`` of such files
     ==============  ==================================================================================================
 

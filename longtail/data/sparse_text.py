@@ -308,9 +308,9 @@ def _nearest_float32(number: str) -> np.float32:
     return best
 
 
-def _error(found: _ParseError, kind: _Kind, first_line: int) -> DataError:
-    line, code = first_line + found.block.count(b"\n", 0, found.position), found.code
-    token = _token(found.block, found.position)
+def _error(error: _ParseError, kind: _Kind, first_line: int) -> DataError:
+    line, code = first_line + error.block.count(b"\n", 0, error.position), error.code
+    token = _token(error.block, error.position)
     shown = repr(token if len(token) <= 40 else token[:40] + "…")
     number = token.split(":", 1)[-1]
     remedy = "Write rows as l1,l2 f:v f:v" if kind.with_labels else "Write rows as f:v f:v"

@@ -71,11 +71,11 @@ def hold_out_points(
         random_state = seed_of(random_state)
     order = np.random.default_rng(random_state).permutation(rows)
     if keep_labels:
-        held = mark_spare_rows(Y.indptr, Y.indices, Y.shape[1], order, round(wanted))
+        is_held = mark_spare_rows(Y.indptr, Y.indices, Y.shape[1], order, round(wanted))
     else:
-        held = np.zeros(Y.shape[0], np.bool_)
-        held[order[: int(wanted)]] = True
-    return rows[~held[rows]], rows[held[rows]]
+        is_held = np.zeros(Y.shape[0], np.bool_)
+        is_held[order[: int(wanted)]] = True
+    return rows[~is_held[rows]], rows[is_held[rows]]
 
 
 def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -57,7 +57,7 @@ def streamable(path: Path, format: str | None = None) -> str | None:
     if not path.is_file():
         return None
     files = recognise(path, format)
-    return files.format if files.alone and files.format in ("table", "sparse") else None
+    return files.format if files.single_file and files.format in ("table", "sparse") else None
 
 
 def table_blocks(

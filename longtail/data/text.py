@@ -291,8 +291,8 @@ class TextVectorizer(Params):
         self._set(blob, offsets, self._inverse(terms.document_frequency[chosen], len(documents)), chosen.size)
         columns = np.full(terms.size, -1, np.int32)
         columns[chosen] = np.arange(chosen.size)
-        out = [(block, columns[own]) for own, (_, counted) in zip(ids, shards, strict=True) for block in counted]
-        return [block for block, _ in out], [own for _, own in out]
+        blocks = [block for _, counted in shards for block in counted]
+        return blocks, [columns[term_ids] for term_ids, (_, counted) in zip(ids, shards, strict=True) for _ in counted]
 
     def _choose(self, terms: Terms, label_term_ids: list[np.ndarray], n_documents: int) -> np.ndarray:
         """Choose the terms that become columns, and return their ids in the order of the columns."""

@@ -199,7 +199,7 @@ def weighted_rows(
     n_jobs : int or None
         Number of threads.
     """
-    sizes = [kernels.entries_with_column(block, own) for block, own in zip(counted, columns, strict=True)]
+    sizes = [kernels.entries_with_column(*pair) for pair in zip(counted, columns, strict=True)]
     rows = np.cumsum([0, *map(len, sizes)])  # the first row of each block
     indptr = np.zeros(rows[-1] + 1, np.int64)
     np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]), out=indptr[1:])

@@ -129,11 +129,11 @@ class Steps:
         """Open the folder of a run. Resume from its steps if the identity is the same; otherwise start from scratch."""
         if self.folder is None or self.prefix or self._lock is not None:
             return
-        own = identity()
+        expected = identity()
         check_steps_folder(self.folder)
         if self.folder.exists() and any(self.folder.iterdir()):
             self._take_lock()
-            if _identity_of(self.folder) == own:
+            if _identity_of(self.folder) == expected:
                 self._remove_damaged()
                 _log.info("%s", self._resume_message())
                 return
@@ -144,7 +144,7 @@ class Steps:
             self.remove()
         store.remove_leftovers(self.folder)
         with store.atomic_folder(self.folder) as fresh:
-            store.write(fresh, _KIND, {"identity": own}, {})
+            store.write(fresh, _KIND, {"identity": expected}, {})
         self._take_lock()
 
     def _take_lock(self) -> None:

@@ -96,9 +96,9 @@ class RayCluster:
             for node in self._nodes()
         ]
         results = [(host, self._versions_from(ref)) for host, ref in requests]
-        if not any(found for _, found in results):
+        if not any(versions_found for _, versions_found in results):
             raise SettingsError("No machine of the Ray cluster has a CPU. Start it with --num-cpus of at least 1.")
-        check_versions([(host, found) for host, found in results if found is not None])
+        check_versions([(host, versions_found) for host, versions_found in results if versions_found is not None])
 
     def _versions_from(self, ref: Any) -> dict[str, str] | None:
         """Return the versions of a machine, or None if it was lost in the meantime. It then gets no tasks."""
@@ -284,9 +284,9 @@ def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
     nodes : list of (str, dict)
         Address and versions of each machine.
     """
-    own = _versions()
+    own_versions = _versions()
     for host, versions in nodes:
-        for name, version in own.items():
+        for name, version in own_versions.items():
             if versions.get(name) != version:
                 raise SettingsError(
                     f"{host} has {name} {versions.get(name, '(none)')}, and this machine has {version}. Install the "

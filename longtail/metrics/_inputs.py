@@ -280,9 +280,9 @@ def named_matrices(
         arrays = (np.array(scores, np.float32), np.array(labels, np.int32), np.array(ends))
         return sparse.csr_array(arrays, shape=(len(ends) - 1, len(numbers)))
 
-    known, found = {*true[1], *(trained[1] if trained else ())}, set(suggested[1])
-    if known and found and not known & found:
-        what = f"0 of {len(found):,} suggested labels are among the {len(known):,} correct ones"
+    known, predicted = {*true[1], *(trained[1] if trained else ())}, set(suggested[1])
+    if known and predicted and not known & predicted:
+        what = f"0 of {len(predicted):,} suggested labels are among the {len(known):,} correct ones"
         warn(f"{what}, so that all metrics are 0. Write labels alike in both.")
     Y, S, T = matrix(true), matrix(suggested), None if trained is None else matrix(trained)
     Y.data[:] = 1
@@ -303,11 +303,11 @@ def _entries(rows: Any, what: str, numbers: dict[str, int]) -> tuple[list[int], 
             cut = 'Cut the column first, as in df["tags"].str.split("|")'
             remedy = cut if hasattr(rows, "to_list") and isinstance(row, str) else _LISTS_FORM
             raise DataError(f"{what} has {row!r} where a list belongs", row=number, remedy=remedy)
-        own: dict[int, float] = {}
+        score_of: dict[int, float] = {}
         for rank, item in enumerate(row.items() if isinstance(row, Mapping) else row):
             name, score = item if isinstance(item, tuple | list) and len(item) == 2 else (item, 1 / (1 + rank))
-            own.setdefault(numbers.setdefault(str(name), len(numbers)), float(score))
-        labels += own.keys()
-        scores += own.values()
+            score_of.setdefault(numbers.setdefault(str(name), len(numbers)), float(score))
+        labels += score_of.keys()
+        scores += score_of.values()
         ends.append(len(labels))
     return ends, labels, scores

@@ -36,9 +36,9 @@ def label_norms(ranker: Ranker) -> np.ndarray:
 
 def _norms(ranker: Ranker) -> list[np.ndarray]:
     """Return the norms of a ranker, or of the rankers inside it, as one array per ranker with classifiers."""
-    own: Any = getattr(ranker, "_label_norms", None)
-    if own is not None:
-        return [own()]
+    own_norms: Any = getattr(ranker, "_label_norms", None)
+    if own_norms is not None:
+        return [own_norms()]
     forest = getattr(ranker, "forest_", None)
     if isinstance(forest, Forest):
         return [_forest_norms(forest, ranker.n_labels_)]

@@ -20,10 +20,11 @@ def collect_histories(facts: dict[str, Any]) -> dict[str, History]:
 
     If two have the same kinds, the name of the part is appended: "taug › decaf (tail)".
     """
-    found = list(_histories(facts, (), ""))
-    kinds = Counter(path for path, _, _ in found)
+    histories = list(_histories(facts, (), ""))
+    kinds = Counter(path for path, _, _ in histories)
     return {
-        " › ".join(path) + (f" ({name})" if name and kinds[path] > 1 else ""): history for path, name, history in found
+        " › ".join(path) + (f" ({name})" if name and kinds[path] > 1 else ""): history
+        for path, name, history in histories
     }
 
 

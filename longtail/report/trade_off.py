@@ -66,8 +66,8 @@ def draw_trade_off(results: list[ResultRow], title: str, path: Path) -> None:
         for style, row in zip(styles, results, strict=True):
             curve = row["tradeoff"]
             axes.plot([point[f"P@{k}"] for point in curve], [point[f"PSP@{k}"] for point in curve], **style)
-            own = row[f"P@{k}"], row[f"PSP@{k}"]
-            axes.plot(*own, marker="*", markersize=15, color=style["color"], markeredgecolor="white", zorder=3)
+            star = row[f"P@{k}"], row[f"PSP@{k}"]
+            axes.plot(*star, marker="*", markersize=15, color=style["color"], markeredgecolor="white", zorder=3)
         width, height = view.right - view.left, view.high - view.low
         axes.set_xlim(view.left - _PADDING * width, view.right + _PADDING * width)
         axes.set_ylim(view.low - _PADDING * height, view.high + _PADDING * height)

@@ -91,16 +91,17 @@ class ServedModel:
         return {
             "labels": [
                 {
-                    **self.label(one.number),
-                    "probability": round(one.score, 6),
+                    **self.label(label.number),
+                    "probability": round(label.score, 6),
                     "words": [
-                        {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans} for word in one.words
+                        {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans}
+                        for word in label.words
                     ],
                     "neighbours": [
-                        {"similarity": round(near.similarity, 4), "labels": near.labels} for near in one.neighbours
+                        {"similarity": round(near.similarity, 4), "labels": near.labels} for near in label.neighbours
                     ],
                 }
-                for one in explanation
+                for label in explanation
             ],
             "words_tried": explanation.words_tried,
             "words_left_out": explanation.words_left_out,

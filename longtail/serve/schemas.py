@@ -327,8 +327,8 @@ def openapi_document(
                 del operation["responses"]["422"]
         shapes: list[type[BaseModel]] = [ProblemDocument, *more]
         for shape in shapes:
-            own = shape.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts |= own.pop("$defs", {}) | {shape.__name__: own}
+            schema = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= schema.pop("$defs", {}) | {shape.__name__: schema}
         if settings.tokens:
             document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"token": []}]

@@ -51,8 +51,8 @@ def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_
     target = check_replaceable(target, foreign)
     target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target):
-        recovered(target, foreign, alone=True)
-        remove_leftovers(target, alone=True)
+        recovered(target, foreign, has_lock=True)
+        remove_leftovers(target, has_lock=True)
         fresh = beside(target, "new")
         fresh.mkdir()
         try:
@@ -116,14 +116,14 @@ def _renameat2() -> Any:
     return function
 
 
-def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model, alone: bool = False) -> Path:
+def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model, has_lock: bool = False) -> Path:
     """Return the path of a folder. If a save was killed in the middle of its swap, move the old folder back first.
 
-    `alone` means that this process has locked the folder (see :meth:`longtail.store.owner.Owner.is_gone`).
+    `has_lock` means that this process has locked the folder (see :meth:`longtail.store.owner.Owner.is_gone`).
     """
     target = Path(target)
     if not os.path.lexists(target):
-        for old in leftovers(target, "old", alone):
+        for old in leftovers(target, "old", has_lock):
             if foreign(old) is None:
                 with contextlib.suppress(OSError):  # another process may have moved it back just now
                     old.rename(target)

@@ -311,8 +311,8 @@ def check_arrays(
 
 
 def _holds(relation: Relation, arrays: Mapping[str, np.ndarray], known: Sizes, read: Read) -> bool:
-    own = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
-    return relation.holds(own, known, read)
+    prefixed = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
+    return relation.holds(prefixed, known, read)
 
 
 def _shape_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:

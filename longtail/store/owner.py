@@ -54,16 +54,16 @@ class Owner(NamedTuple):
         """Return whether a process with this number can be looked up here."""
         return (self.boot, self.space) == this_process()[3:]
 
-    def is_gone(self, alone: bool = False) -> bool:
+    def is_gone(self, has_lock: bool = False) -> bool:
         """Return whether the process has ended.
 
-        `alone` means that this process has the lock of what the other worked on. A process that cannot be looked up
+        `has_lock` means that this process has the lock of what the other worked on. A process that cannot be looked up
         from here then must have ended, or it would still have the lock.
         """
-        own = this_process()
-        if self.boot != own.boot:
-            return self.machine == own.machine  # this machine has been restarted since
-        return not is_alive(self.pid, self.start) if self.space == own.space else alone
+        here = this_process()
+        if self.boot != here.boot:
+            return self.machine == here.machine  # this machine has been restarted since
+        return not is_alive(self.pid, self.start) if self.space == here.space else has_lock
 
 
 def start_time(pid: int) -> int | None:
@@ -119,8 +119,8 @@ def is_alive(pid: int, start: int) -> bool:
     return now is not None and (start == 0 or now == 0 or now == start)
 
 
-def leftovers(target: Path, role: str | None = None, alone: bool = False) -> list[Path]:
-    """List the temporary files of `target` whose processes have ended. `alone` is as in :meth:`Owner.is_gone`."""
+def leftovers(target: Path, role: str | None = None, has_lock: bool = False) -> list[Path]:
+    """List the temporary files of `target` whose processes have ended. `has_lock` is as in :meth:`Owner.is_gone`."""
     try:
         entries = [entry for entry in os.listdir(target.parent) if entry.startswith(f".{target.name}.")]
     except OSError:
@@ -129,7 +129,10 @@ def leftovers(target: Path, role: str | None = None, alone: bool = False) -> lis
     return [
         target.parent / entry
         for entry, match in matches
-        if match and match["name"] == target.name and role in (None, match["role"]) and Owner.of(match).is_gone(alone)
+        if match
+        and match["name"] == target.name
+        and role in (None, match["role"])
+        and Owner.of(match).is_gone(has_lock)
     ]
 
 
@@ -142,9 +145,9 @@ def is_unfinished(path: Path) -> bool:
     return path.name.startswith(".") and path.suffix == ".lock" and not _is_foreign(path)
 
 
-def remove_leftovers(target: str | os.PathLike[str], alone: bool = False) -> None:
+def remove_leftovers(target: str | os.PathLike[str], has_lock: bool = False) -> None:
     """Remove the temporary files of `target` whose processes have ended. Those that cannot be removed stay."""
-    _remove_all(leftovers(Path(target), alone=alone))
+    _remove_all(leftovers(Path(target), has_lock=has_lock))
 
 
 def remove_leftovers_in(folder: str | os.PathLike[str]) -> None:
@@ -153,7 +156,7 @@ def remove_leftovers_in(folder: str | os.PathLike[str]) -> None:
     A folder that was moved aside during a swap is moved back, unless another one has taken its name.
     """
     matches = [(path, _OWNED.fullmatch(path.name)) for path in Path(folder).rglob(".*")]
-    gone = [(path, match) for path, match in matches if match and Owner.of(match).is_gone(alone=True)]
+    gone = [(path, match) for path, match in matches if match and Owner.of(match).is_gone(has_lock=True)]
     for path, match in gone:
         target = path.with_name(match["name"])
         if match["role"] == "old" and not target.exists():
@@ -259,7 +262,7 @@ def _owner(lock: Path) -> Owner | None:
 
 def _has_ended(owner: Owner, lock: Path) -> bool:
     """Return whether the owner of a lock has ended. If it cannot be looked up from here, try the system's lock."""
-    if owner.is_gone() or not owner.is_gone(alone=True):
+    if owner.is_gone() or not owner.is_gone(has_lock=True):
         return owner.is_gone()
     try:
         with lock.open("r+") as file:

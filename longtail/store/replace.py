@@ -117,12 +117,12 @@ def _foreign(folder: Path, kind: str | None = None, depth: int = 0) -> str | Non
         return "exists and is not a model folder"
     try:
         document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        own = {"longtail", "format", "kind", "meta", "arrays"} <= set(document)
+        is_ours = {"longtail", "format", "kind", "meta", "arrays"} <= set(document)
         arrays = {f"{name}.npy" for name in document["arrays"]}
         parts = set(document["meta"].get("parts", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        own = False
-    if not own or depth > DEEPEST_FOLDER or (kind is not None and document["kind"] != kind):
+        is_ours = False
+    if not is_ours or depth > DEEPEST_FOLDER or (kind is not None and document["kind"] != kind):
         return "exists and is not a model folder"
     for entry in folder.iterdir():
         if entry.name in parts:

@@ -222,7 +222,7 @@ class EditableTagger(StoredTagger):
 
     @staticmethod
     def _check_new(names: Sequence[str], known: Sequence[str]) -> None:
-        """Refuse names that are there already, or given twice."""
+        """Raise an error for names that exist already, are blank, or are given twice."""
         seen = set(known)
         for name in names:
             if not name.strip():
@@ -233,7 +233,7 @@ class EditableTagger(StoredTagger):
 
 
 def listed_strings(values: Any, what: str) -> list[str]:
-    """Return a list of strings, or raise an error."""
+    """Return values as a list of strings, or raise an error that names the parameter `what`."""
     single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
     listed: list[Any] = list(values) if isinstance(values, Iterable) and not single else [None]
     if not all(isinstance(value, str) for value in listed):

@@ -544,7 +544,7 @@ class Tagger(EditableTagger):
         if label is not None:
             listed = isinstance(label, list | tuple) or (isinstance(label, np.ndarray) and label.ndim > 0)
             several = label if listed else [label]
-            numbers = [self._label_number(one) for one in several]
+            numbers = [self._label_number(given) for given in several]
         return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
 
     def score(self, X: Any, y: Any) -> float:
