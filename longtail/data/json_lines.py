@@ -33,7 +33,7 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     numbered = lines(path)
     first = next(numbered, None)
     if first is not None and first[1].lstrip().startswith(b"["):
-        numbered = enumerate(_items(path, b"\n".join(line for _, line in chain([first], numbered))), 1)
+        numbered = enumerate(_loaded(b"\n".join(line for _, line in chain([first], numbered)), path, None), 1)
     elif first is not None:
         numbered = ((number, _loaded(line, path, number)) for number, line in chain([first], numbered))
     for number, item in numbered:
@@ -45,12 +45,6 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, item
     if not seen:
         raise DataError("the file is empty", path=path, remedy="Check that it was written completely")
-
-
-def _items(path: Path, content: bytes) -> list[Any]:
-    items = _loaded(content, path, None)
-    assert isinstance(items, list)
-    return items
 
 
 def _loaded(content: bytes, path: Path, number: int | None) -> Any:

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,10 +119,6 @@ def fitted_into(needed: Callable[[], float], what: str, remedy: str) -> Iterator
         yield
 
 
-def _one_thread() -> AbstractContextManager[None]:
-    return pool.limited_cores(1)
-
-
 @contextmanager
 def on_disk() -> Iterator[Path]:
     """Keep intermediate results in a temporary folder while the block runs. Overlapping blocks share one folder."""
@@ -142,7 +139,7 @@ def on_disk() -> Iterator[Path]:
 
 
 _ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[Any]], str], ...] = (
-    (_one_thread, "one thread"),
+    (partial(pool.limited_cores, 1), "one thread"),
     (on_disk, "one thread and intermediate results on disk"),
 )
 

@@ -177,18 +177,18 @@ def _remove_all(paths: list[Path]) -> None:
 def locked(target: Path) -> Iterator[None]:
     """Lock a folder while it is written, so that no other process writes it at the same time.
 
-    The lock is a file beside the folder, which contains the identity of its owner. If that process has ended, this one
+    The lock is a file next to the folder, which contains the identity of its owner. If that process has ended, this one
     takes over the lock. A save that finds a lock waits for a while, because other saves are short and hours of training
     would be lost otherwise.
     """
-    lock = target.with_name(f".{target.name}.lock")
+    lock, mine = target.with_name(f".{target.name}.lock"), this_process()
     descriptor = _create_lock(lock, target)
     if descriptor is None:  # this process has it: in another thread, or in a save around this one
         yield
         return
     try:
         file = os.fdopen(descriptor, "w")
-        file.write(str(this_process()))
+        file.write(str(mine))
         file.flush()
     except OSError:  # the disk is full: do not leave a lock without an owner
         with contextlib.suppress(OSError):
@@ -200,7 +200,7 @@ def locked(target: Path) -> Iterator[None]:
         yield
     finally:
         file.close()  # releases the lock of the system, too
-        if _owner(lock) == this_process():
+        if _owner(lock) == mine:
             with contextlib.suppress(OSError):
                 lock.unlink()
 
