@@ -38,7 +38,7 @@ class LongtailError(ValueError):
 
 
 class DataError(LongtailError):
-    """A file or an array that cannot be used.
+    """A file or an array cannot be used.
 
     Parameters
     ----------
@@ -76,11 +76,11 @@ class DataError(LongtailError):
 
 
 class SettingsError(LongtailError):
-    """A parameter out of range, an unknown model name, settings that contradict each other."""
+    """A parameter is out of range, a model name is unknown, or settings contradict each other."""
 
 
 class ModelError(LongtailError):
-    """A model folder that cannot be read, or a model used before it was fitted."""
+    """A model folder cannot be read, or a model is used before it was fitted."""
 
 
 class LongtailWarning(UserWarning):
@@ -96,7 +96,7 @@ def number_of(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def size(mb: float) -> str:
-    """Return a size in MB, or in KB or bytes where it is small, for messages."""
+    """Return a size in MB, or in KB or bytes if it is small, for messages."""
     if mb < 0.001:
         return f"{1e6 * mb:.0f} B"
     return f"{mb:,.1f} MB" if mb >= 1 else f"{1000 * mb:,.0f} KB"

@@ -47,7 +47,7 @@ class Constraint(Protocol):
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number from `least` to `most`; NumPy's integers count as such, booleans do not."""
+    """A whole number from `least` to `most`. NumPy integers are allowed, booleans are not."""
 
     least: int = 1
     most: int = LARGEST
@@ -63,7 +63,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `least` to `most`; `above` and `below` leave the bound itself out."""
+    """A finite number from `least` to `most`. `above` excludes the lower bound itself, `below` the upper bound."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -247,7 +247,7 @@ class Params:
         return dict(_defaults_of(cls))  # type: ignore[arg-type]  # a class can be hashed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
+        """Return the parameters by name. With `deep`, include those of nested rankers, as ``outer__inner``."""
         params = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             nested = {
@@ -260,7 +260,7 @@ class Params:
         return dict(sorted(params.items()))
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``outer__inner`` reaches into a nested ranker."""
+        """Set parameters by name. ``outer__inner`` is the parameter `inner` of a nested ranker."""
         known = self._defaults()
         for name, value in params.items():
             outer, _, inner = name.partition("__")
@@ -303,14 +303,14 @@ class Params:
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:
-        """Return the constraints of the constructor's parameters, those of parent classes included."""
+        """Return the constraints of the constructor's parameters, including those of parent classes."""
         declared: dict[str, Constraint] = {}
         for ancestor in reversed(cls.__mro__):
             declared |= ancestor.__dict__.get("_constraints", {})
         return {name: declared[name] for name in cls._defaults() if name in declared}
 
     def unfitted(self) -> Self:
-        """Return a copy with the same parameters, those of nested rankers too, and nothing learnt.
+        """Return an unfitted copy with the same parameters, including those of nested rankers.
 
         Choices that ``tuned`` has made from data are kept.
         """

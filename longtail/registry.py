@@ -83,7 +83,7 @@ def make(
 
 
 def used(expression: str) -> list[str]:
-    """Return the names of the models in a composition, the outermost first; an unknown one is an error."""
+    """Return the names of the models in a composition, the outermost first. Raise an error if one is unknown."""
     models = list(dict.fromkeys(_model_names(_syntax_tree(expression))))
     for name in models:
         model_class(name)

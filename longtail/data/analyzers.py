@@ -45,7 +45,7 @@ def analyzer(function: Analyzer) -> Analyzer:
 
 
 def has_unspaced_texts(texts: list[str]) -> bool:
-    """Return whether most letters of a sample of the texts are of a script without spaces between words."""
+    """Return whether most letters in a sample of the texts belong to scripts without spaces between words."""
     sample = " ".join(text[:1000] for text in texts[:: max(1, len(texts) // _SAMPLED_TEXTS)])
     if sample.isascii():
         return False
@@ -76,7 +76,7 @@ def import_name(function: Any, kind: str = "analyzer") -> str:
 
 
 def find_function(name: str, *, trusted: bool, kind: str = "analyzer") -> Any:
-    """Return the function of an import name such as ``mypackage.text:lemmas``.
+    """Return the function that an import name such as ``mypackage.text:lemmas`` stands for.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class TableReader:
         return self._read(_Table(path.name, path), _file_rows)
 
     def read_frame(self, frame: Any) -> Dataset:
-        """Read a DataFrame of pandas or polars, or anything with ``columns`` whose columns have ``to_list``."""
+        """Read a DataFrame of pandas or polars, or any object with ``columns`` that have ``to_list``."""
         if hasattr(frame, "collect"):  # a lazy frame of polars
             frame = frame.collect()
         return self._read(_Table("DataFrame", frame=frame), _frame_rows)

@@ -119,7 +119,7 @@ def unicode_folding(marks: bool = False) -> Folding:
 
 
 class Terms:
-    """A growing table of distinct terms, numbered in the order in which they first occur, with their frequencies.
+    """A growing table of distinct terms and their frequencies. Terms are numbered in the order in which they occur.
 
     Attributes
     ----------

@@ -148,7 +148,7 @@ class Steps:
         self._take_lock()
 
     def _take_lock(self) -> None:
-        """Keep other processes out of the folder until :meth:`close`; a killed process leaves no lock behind."""
+        """Lock the folder until :meth:`close`. The system releases the lock of a killed process."""
         assert self.folder is not None
         self._lock = (self.folder / _LOCK).open("w")
         try:
@@ -240,7 +240,7 @@ def remove_steps(folder: str | os.PathLike[str]) -> bool:
 
 
 def check_steps_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder that exists and is not the checkpoint of a run."""
+    """Raise an error if a folder exists and is not the checkpoint of a run."""
     problem = _foreign_entry(Path(folder))
     if problem is not None:
         raise DataError(

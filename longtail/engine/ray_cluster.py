@@ -82,7 +82,7 @@ class RayCluster:
         return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
 
     def _check_nodes(self) -> None:
-        """Refuse a cluster in which a machine lacks longtail, or has another version of it."""
+        """Raise an error if a machine of the cluster lacks longtail, or has other versions than this one."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         versions = self._ray.remote(_versions)

@@ -152,7 +152,7 @@ def check_ks(ks: Sequence[int]) -> np.ndarray:
 
 
 def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
-    """Return inverse propensities as float64, one per label, and check that they are positive and finite."""
+    """Return inverse propensities as float64, after checking that there is a positive finite one for each label."""
     weights = np.ascontiguousarray(inv_propensity, np.float64)
     if weights.shape != (n_labels,):
         raise DataError(

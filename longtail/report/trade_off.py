@@ -18,7 +18,7 @@ _LEGEND_WIDTH = 170  # characters
 
 
 class PlotWindow(NamedTuple):
-    """The part of the plane that a panel shows: bounds of P@k and PSP@k."""
+    """The part of the plane that a panel shows, given by bounds of P@k and PSP@k."""
 
     left: float
     right: float

@@ -91,7 +91,7 @@ def default_feedback_path(folder: str | os.PathLike[str]) -> Path:
 
 
 def named_models(words: Iterable[str]) -> dict[str, str]:
-    """Read ``MODEL`` and ``NAME=MODEL`` arguments. Without a name, a model is called as its folder is.
+    """Parse ``MODEL`` and ``NAME=MODEL`` arguments. Without a name, a model gets the name of its folder.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def remark_on_terms_as_vectors(ranker: Ranker) -> None:
 
 
 def text_features(vectorizer: TextVectorizer, texts: Any) -> csr_array | None:
-    """Return the features of label texts; None if no text has a word of the vocabulary."""
+    """Return the features of label texts, or None if no text has a word of the vocabulary."""
     Z = vectorizer.transform(texts)
     return Z if Z.nnz else None
 

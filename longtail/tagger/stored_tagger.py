@@ -127,7 +127,7 @@ class StoredTagger(Params):
         check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
 
     def _check_loaded(self) -> None:
-        """Compare the settings that were loaded with their constraints."""
+        """Raise an error if a loaded setting breaks its constraint."""
         if self.vectorizer_ is not None:
             self.vectorizer_.check_params()
 

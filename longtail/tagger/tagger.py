@@ -137,7 +137,7 @@ class Tagger(EditableTagger):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the model are checked against its list of parameters.
+        """Set parameters by name. Those of the model must be among its parameters.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class Tagger(EditableTagger):
         return tagger._note_data(data.X, data.Y, data.name)
 
     def check_params(self) -> None:
-        """Compare the settings of the model and of the vectoriser with their constraints, before any work."""
+        """Raise an error, before any work, if a setting of the model or the vectoriser breaks its constraint."""
         self._ranker().check_params()
         if self.vectorizer is not None:
             from longtail.data.text import TextVectorizer
@@ -361,7 +361,7 @@ class Tagger(EditableTagger):
         return suggestions[0] if single else suggestions
 
     def predict(self, texts: Any, k: int = 5) -> csr_array:
-        """Return scores as a sparse matrix, (texts, labels), at most `k` per row and the best first.
+        """Return the `k` best scores of each text as a sparse matrix, (texts, labels), with the best first in each row.
 
         A text without a word of the vocabulary has no scores: a model could only suggest the most frequent labels.
         """
@@ -548,7 +548,7 @@ class Tagger(EditableTagger):
         return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the precision at 1 as a fraction: what scikit-learn's searches maximise.
+        """Return the precision at 1 as a fraction, which scikit-learn's searches maximise.
 
         Parameters
         ----------
@@ -558,7 +558,7 @@ class Tagger(EditableTagger):
         return self.evaluate(X, y, ks=(1,))["P@1"] / 100
 
     def features(self, texts: Any, vectors: Any = None) -> csr_array:
-        """Return the features of texts; a sparse matrix is returned unchanged.
+        """Return the features of texts. A sparse matrix is returned unchanged.
 
         Parameters
         ----------
