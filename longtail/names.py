@@ -166,10 +166,12 @@ class LabelNumbers:
         indptr = [0]
         for row, names in enumerate(labels):
             if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+                shown = repr(names.item() if isinstance(names, np.generic) else names)
                 raise DataError(
-                    f"the labels of a text are {names!r}, not a list",
+                    f"the labels of a text are {shown}, not a list",
                     row=row,
-                    remedy=f"Write it as a list: [{names!r}]",
+                    remedy=f"Write it as a list: [{shown}]. "
+                    "Where each text has one label: [[label] for label in labels]",
                 )
             known = (name for name in names if str(name) in self._columns) if held_out else names
             indices.extend(sorted({self._column(name, row) for name in known}))

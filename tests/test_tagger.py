@@ -172,6 +172,12 @@ def test_a_dataset_of_text_keeps_its_vectorizer(tmp_path: Path) -> None:
         ("red apple", [["a"]], {}, "list of strings"),
         (TEXTS, LABELS[:2], {}, "5 texts but labels for 2"),
         (["a b", "cc dd"], [["a"], "b"], {}, r"row 1: the labels of a text are 'b', not a list.*\['b'\]"),
+        (
+            ["a b", "cc dd"],
+            np.array(["a", "b"]),
+            {},
+            r"are 'a', not a list.*\['a'\]. Where each text has one label: \[\[",
+        ),
         (["a b"], "b", {}, "labels is not a list"),
         (["a b"], [[1.5]], {}, "row 0: the label 1.5 is not a name"),
         (["aa bb"], [[]], {}, "no text has a label"),

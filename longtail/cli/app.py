@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from longtail._version import __version__
 from longtail.cli import plot
@@ -50,10 +51,24 @@ class _Verbs(TyperGroup):
                 return super().main(*args, **given)
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
-            message = error.format_message()
+            # typer puts choices on lines of their own
+            message = re.sub(r"\s*\n\s*", " ", error.format_message()).replace(": Value error, ", ": ")
             print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
             sys.exit(2)
         sys.exit(code or 0)
+
+
+class _Verb(TyperCommand):
+    """A verb, which refuses an option that is given twice and takes one value: the first value would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the words of a command."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for option in given:
+            repeatable = option.multiple or getattr(option, "is_flag", True)  # which arguments do not have
+            if not repeatable and given.count(option) > 1 and not ctx.resilient_parsing:  # as a shell completes
+                ctx.fail(f"{max(option.opts, key=len)} is given {given.count(option)} times, but takes one value.")
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(
@@ -88,9 +103,9 @@ _PLOTS: dict[str, Callable[..., None]] = {
     "labels": plot.plot_labels,
 }
 for _name, _verb in _VERBS.items():
-    app.command(_name)(guarded(expanded(_verb)))
+    app.command(_name, cls=_Verb)(guarded(expanded(_verb)))
 for _name, _verb in _PLOTS.items():
-    plot_app.command(_name)(guarded(expanded(_verb)))
+    plot_app.command(_name, cls=_Verb)(guarded(expanded(_verb)))
 app.add_typer(plot_app, name="plot")
 
 

@@ -11,6 +11,7 @@ import typer
 
 from longtail import registry
 from longtail.cli.console import fail, out, print_json, print_remark, written
+from longtail.cli.held_out_part import with_test_part
 from longtail.cli.options import (
     DataPath,
     JobsOption,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from longtail.cli.worker import ModelTask
     from longtail.data import Dataset
 
-_TEST_SHARE = 0.2
 ComparedModels = Annotated[
     str, typer.Option("--models", "-m", metavar="A,B,…", help="Models or compositions, separated by commas.")
 ]
@@ -198,33 +198,3 @@ def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, 
     for model, own_settings in by_model.items():
         registry.make(model, own_settings)
     return by_model
-
-
-def with_test_part(data: Dataset, seed: int) -> Dataset:
-    """Hold out a test part if there is none. Then fit the vectoriser again, to the training part only."""
-    if data.test is not None:
-        return data
-    from longtail.data.split import split
-
-    kept, held = split(data.Y, _TEST_SHARE, seed)
-    if not len(held):
-        raise DataError(
-            f"{data.name} has no test part, and no point can be held out: each is the only one of some label",
-            remedy="Give more points, or a test part",
-        )
-    print_remark(
-        f"{data.name} has no test part; {len(held):,} of its {number_of(data.n_points, 'point')} "
-        f"{'is' if len(held) == 1 else 'are'} held out for testing"
-    )
-    train, test = data.subset(kept), data.subset(held)
-    if train.texts is not None and test.texts is not None and data.vectorizer is not None:
-        from longtail.data.vectors import with_same_vectors
-
-        vectorizer = type(data.vectorizer)(**data.vectorizer.get_params())
-        train.X = with_same_vectors(vectorizer.fit_terms(train.texts, label_texts=data.label_texts), train)
-        test.X = with_same_vectors(vectorizer.transform_terms(test.texts), test)
-        if data.Z is not None:
-            terms = vectorizer.transform_terms(data.described_labels())
-            train.Z = test.Z = with_same_vectors(terms, data, labels=True)
-        train.vectorizer = test.vectorizer = vectorizer
-    return replace(train, test=test)

@@ -114,7 +114,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
 
 
 def _print_rare(rare: dict[str, Any], baseline: str, best: str) -> None:
-    print_result(f"\nRare labels, with at most {rare['at_most']} training points\n", style="bold")
+    print_result(f"Rare labels, with at most {rare['at_most']} training points\n", style="bold")
     out.print(
         f"The test part has {rare['pairs']:,} occurrences of such labels. The top five contain "
         f"{rare['found_by_baseline']:,} of them for {baseline} and {rare['found']:,} for {best}; {best} finds "

@@ -29,7 +29,7 @@ PredictionsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Evaluate these predictions (.npz, .txt, .jsonl or .tsv) instead of a model.",
+        help="Evaluate these predictions (.npz, .txt, .jsonl, .tsv or .csv) instead of a model.",
         show_default=False,
     ),
 ]
@@ -109,8 +109,11 @@ def _show(result: dict[str, Any], title: str, *, json: bool) -> None:
     if json:
         print_json([result])
         return
-    out.print(tables.metrics_table(result, title))
+    table = tables.metrics_table(result, title)
+    out.print(table)
     if "threshold" in result:
+        if table.caption:  # without one, a table ends with an empty line
+            out.print()
         out.print(tables.decisions_table(result))
 
 
@@ -164,7 +167,7 @@ def warn_if_trained_on(tagger: Tagger, part: Dataset, which: str) -> None:
     if data_checksum(part.X, part.Y) == tagger.notes_.get("training_data", {}).get("checksum"):
         print_remark(
             f"warning: the model was trained on {which}. For new points its metrics are lower, and the best threshold "
-            "is another one. Give points that were held out of training.",
+            "is another one. Give points that were held out of training; longtail convert --hold-out 0.2 divides data.",
             style="yellow",
         )
 

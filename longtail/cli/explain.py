@@ -21,8 +21,11 @@ _WORDS_SHOWN = 8  # per direction
 _NEIGHBOUR_LABELS = 6  # labels that are shown of a neighbour
 _NAME_WIDTH = 30  # characters of each of them
 _CERTAIN = 1000.0  # a larger bias is not a real weight: it gives the only label of a model the probability 1
+TextArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="TEXT", help="The text, as with --text.", show_default=False)
+]
 TextOption = Annotated[
-    list[str], typer.Option("--text", "-t", metavar="TEXT", help="The text, one at a time.", show_default=False)
+    list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="The text, one at a time.", show_default=False)
 ]
 BestLabelsOption = Annotated[int, typer.Option("-k", min=1, metavar="INT", help="Number of best labels to explain.")]
 LabelsOption = Annotated[
@@ -38,12 +41,21 @@ LabelsOption = Annotated[
 
 
 def explain_labels(
-    folder: ModelFolder, text: TextOption, label: LabelsOption = None, k: BestLabelsOption = 5, json: JsonFlag = False
+    folder: ModelFolder,
+    texts: TextArgument = None,
+    text: TextOption = None,
+    label: LabelsOption = None,
+    k: BestLabelsOption = 5,
+    json: JsonFlag = False,
 ) -> None:
     """Show the words that raised and lowered each label of a text, and other evidence for it."""
-    if len(text) > 1:
-        raise SettingsError(f"{len(text)} texts are given with --text. Give one, and explain the others one by one.")
-    explanation = registry.load_tagger(folder).explain(text_from_shell(text[0]), label, k)
+    given = [*(texts or ()), *(text or ())]
+    if not given:
+        raise SettingsError('No text is given. Give one, as in: longtail explain DIR "…".')
+    if len(given) > 1:
+        option = " with --text" if len(text or ()) > 1 else ", perhaps the words of one. Write a text in quotes"
+        raise SettingsError(f"{len(given)} texts are given{option}. Give one, and explain the others one by one.")
+    explanation = registry.load_tagger(folder).explain(text_from_shell(given[0]), label, k)
     print_json(explanation.as_dict()) if json else _print_explanation(explanation)
 
 

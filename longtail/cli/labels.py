@@ -1,4 +1,4 @@
-"""``longtail labels``: add, rename, merge and retire labels of a saved model, without training."""
+"""``longtail labels``: list, add, rename, merge and retire labels of a saved model, without training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from longtail import registry
-from longtail.cli.console import print_json, print_result, written
+from longtail.cli.console import out, print_json, print_remark, print_result, printable, written
 from longtail.cli.options import JsonFlag, ModelFolder
 from longtail.errors import SettingsError, number_of
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class LabelChange(enum.StrEnum):
     """The kinds of changes to labels."""
 
+    list = "list"
     add = "add"
     rename = "rename"
     merge = "merge"
@@ -30,7 +31,8 @@ ChangeArgument = Annotated[
     LabelChange,
     typer.Argument(
         metavar="CHANGE",
-        help="add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
+        help="list: print labels, or those whose name or identifier contains LABEL; "
+        "add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
         "merge: suggest --into LABEL instead of them; retire: stop suggesting them.",
         show_default=False,
     ),
@@ -72,19 +74,20 @@ def change_labels(
     labels_file: FileOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Change the labels of a saved model without training. A running service loads the changed model.
+    """List or change the labels of a saved model without training. A running service loads the changed model.
 
     The model folder is replaced in one step. If anything fails, the old one stays.
     """
     from longtail import store
-    from longtail.tagger import Tagger
 
     names = list(labels or [])
     _check_options(change, names, {"--into": into, "--text": text, "--id": id_, "--labels-file": labels_file})
+    if change is LabelChange.list:
+        _print_labels(folder, names, json)
+        return
     with store.locked(folder.absolute()):  # no other process may change it between loading and saving
         tagger: Any = registry.load(folder, mmap=False)
-        if not isinstance(tagger, Tagger):
-            raise SettingsError(f"{folder}: holds a ranker alone, whose labels have no names.")
+        _check_named(tagger, folder)
         if change is LabelChange.add:
             names = _add(tagger, names, text, id_, labels_file)
         elif change is LabelChange.rename:
@@ -115,6 +118,47 @@ def change_labels(
     print_result(written(folder, f"{done[change]}; the model has {number_of(n_labels, 'label')} now"))
 
 
+def _check_named(tagger: Any, folder: Path) -> None:
+    from longtail.tagger import Tagger
+
+    if not isinstance(tagger, Tagger):
+        raise SettingsError(f"{folder}: holds a ranker alone, whose labels have no names.")
+
+
+def _print_labels(folder: Path, parts: list[str], json: bool) -> None:
+    """Print labels with their training points, the most frequent first: all, or those that contain one of `parts`."""
+    tagger: Any = registry.load(folder)
+    _check_named(tagger, folder)
+    moved = tagger.moved_labels()
+    names, ids = list(tagger.label_names_), list(tagger.label_ids_ or tagger.label_names_)
+    wanted = [part.lower() for part in parts]
+    shown = [
+        at
+        for at, (name, identifier) in enumerate(zip(names, ids, strict=True))
+        if name not in moved and (not wanted or any(part in f"{name}\n{identifier}".lower() for part in wanted))
+    ]
+    shown.sort(key=lambda at: -tagger.label_counts_[at])
+    rows = [
+        {
+            "label": names[at],
+            **({} if ids[at] == names[at] else {"id": ids[at]}),
+            "count": int(tagger.label_counts_[at]),
+        }
+        for at in shown
+    ]
+    if json:
+        print_json(rows)
+        return
+    width = max((len(f"{row['count']:,}") for row in rows), default=0)
+    for row in rows:
+        identifier = f"  {row['id']}" if "id" in row else ""
+        out.file.write(
+            f"{row['count']:>{width},}  {printable(' '.join(row['label'].split()))}{printable(identifier)}\n"
+        )
+    if not rows:
+        print_remark(f"No label contains {' or '.join(map(repr, parts))}.")
+
+
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:
     """Raise an error for options of another change, and for too few or too many labels."""
     allowed = {LabelChange.add: {"--text", "--id", "--labels-file"}, LabelChange.merge: {"--into"}}.get(change, set())
@@ -125,7 +169,7 @@ def _check_options(change: LabelChange, names: list[str], options: dict[str, Any
         raise SettingsError("Give the old name and the new one: longtail labels DIR rename OLD NEW.")
     if change is LabelChange.merge and "--into" not in given:
         raise SettingsError("Name the label to merge into: longtail labels DIR merge LABEL… --into LABEL.")
-    if not names and "--labels-file" not in given:
+    if not names and "--labels-file" not in given and change is not LabelChange.list:
         raise SettingsError(f"Name at least one label to {change.value}.")
     if given & {"--text", "--id"} and (len(names) != 1 or "--labels-file" in given):
         raise SettingsError("--text and --id describe one label. Give one, or describe several with --labels-file.")

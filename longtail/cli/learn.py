@@ -1,4 +1,4 @@
-"""``longtail learn``: store corrections in a model's feedback log, and train the model on them if it can learn."""
+"""``longtail learn``: store corrections in a model's feedback log and train it on them, or take corrections back."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from longtail.errors import DataError, ModelError, SettingsError, number_of
 
 if TYPE_CHECKING:
     from longtail.data import Dataset
+    from longtail.serve.feedback import FeedbackLog
+    from longtail.tagger import Tagger
 
 Corrections = Annotated[
     str | None,
@@ -35,6 +37,15 @@ NewLabelsFlag = Annotated[
     bool,
     typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like joined known labels."),
 ]
+UndoFlag = Annotated[
+    bool, typer.Option("--undo", help="Take corrections out of the log: those of DATA, or those that --id names.")
+]
+IdsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--id", metavar="ID", help="With --undo: id of a correction, from the answer of a service. Can be repeated."
+    ),
+]
 _PER_TRANSACTION = 1000
 
 
@@ -43,6 +54,8 @@ def learn_corrections(
     data: Corrections = None,
     feedback: LogFile = None,
     new_labels: NewLabelsFlag = False,
+    undo: UndoFlag = False,
+    ids: IdsOption = None,
     json: JsonFlag = False,
     *,
     options: DataOptions,
@@ -58,10 +71,22 @@ def learn_corrections(
 
     if new_labels and data is None:
         raise SettingsError("--new-labels has no effect without DATA. Leave it out.")
+    if ids and not undo:
+        raise SettingsError("--id has no effect without --undo. Leave it out.")
+    if undo and (data is None) == (not ids):
+        raise SettingsError("Name the corrections to take back: either DATA, with which they were stored, or --id ID.")
     tagger: Any = registry.load(folder)
     if not isinstance(tagger, Tagger) or tagger.vectorizer_ is None:
         raise ModelError(f"{folder}: the model was trained on features, not on text, so it cannot learn from texts.")
     log = FeedbackLog(feedback or default_feedback_path(folder))
+    if undo:
+        named = ids or [
+            correction["id"]
+            for part in _corrections(_read(str(data), options.for_model(tagger, str(data))))
+            for correction in part
+        ]
+        _take_back(folder, tagger, log, named, json=json)
+        return
     facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
     if data is not None:
         given = _read(data, options.for_model(tagger, data))
@@ -95,6 +120,21 @@ def learn_corrections(
     if unknown := facts.get("unknown_labels"):
         shown = ", ".join(unknown[:5]) + (", …" if len(unknown) > 5 else "")
         print_remark(f"Labels that are not in the model and wait in the log: {len(unknown):,} ({shown})")
+
+
+def _take_back(folder: Path, tagger: Tagger, log: FeedbackLog, ids: list[str], *, json: bool) -> None:
+    """Remove corrections from the log, and print what became of them."""
+    from longtail.serve.learning import take_back
+
+    done = take_back(tagger, log, ids)
+    if json:
+        print_json({"model": folder, "feedback": log.path, **vars(done)})
+        return
+    missing = f" (not there: {len(done.missing):,})" if done.missing else ""
+    print_result(f"Took {number_of(done.removed, 'correction')} out of {log.path}{missing}")
+    if done.learnt:
+        advice = f"To make it forget them, train again, with --feedback {as_word(log.path)} for the others"
+        print_remark(f"{folder} has learnt from {done.learnt:,} of them already. {advice}.")
 
 
 def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:

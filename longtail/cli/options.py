@@ -251,7 +251,7 @@ def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectori
 def model_defaults(seed: int, jobs: int | None, propensities: PropensityOptions | None = None) -> dict[str, Any]:
     """Return the parameters to set on every model that has them: seed, threads and propensities."""
     if not Jobs().allows(jobs):
-        raise SettingsError(f"--jobs is {jobs}; give {Jobs()}.")
+        raise SettingsError(f"--jobs is {jobs}; give {str(Jobs()).removeprefix('None or ')}.")
     shared = {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
     return shared | ({} if propensities is None else vars(propensities))
 

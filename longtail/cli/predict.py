@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from zlib import crc32
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_RESULT_ENDINGS = (".jsonl", ".tsv", ".npz", ".txt")
+_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # of files that are written block by block
+_RESULT_ENDINGS = (*_ROW_ENDINGS, ".npz", ".txt")
 TextsOption = Annotated[
     list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="A text to label. Can be repeated.")
 ]
@@ -49,7 +51,7 @@ OutFile = Annotated[
         "--out",
         "-o",
         metavar="FILE",
-        help="Write to this .jsonl, .tsv, .npz or .txt file (for many input files: a folder); - prints JSON lines.",
+        help="Write to this .jsonl, .tsv, .csv, .npz or .txt file (many inputs: a folder); - prints JSON lines.",
         show_default=False,
     ),
 ]
@@ -71,15 +73,18 @@ def predict_labels(
 ) -> None:
     """Suggest labels for texts, for every point of a file, or for many files: --input 'parts/*.parquet' --out DIR."""
     files = [name for name in texts or () if os.path.exists(name)]  # Path.exists raises for long texts
+    if files and os.path.exists(os.path.join(files[0], "model.json")):
+        raise SettingsError(f"{files[0]} is a model. Name it first: longtail predict {files[0]} --input {folder}.")
     if files:
-        raise SettingsError(f"{files[0]} is a file. To label its points, give --input {files[0]}.")
+        kind = "folder" if os.path.isdir(files[0]) else "file"
+        raise SettingsError(f"{files[0]} is a {kind}. To label its points, give --input {files[0]}.")
     text = [*(texts or ()), *(text or ())]
     _check(text, input, out_file, resume, engine)
     from longtail.cli import results
 
     if out_file is not None and str(out_file) != "-" and not is_pattern(input):
         check_output_file(out_file, "--out", input, options.labels_file)
-        if out_file.suffix in (".jsonl", ".tsv"):
+        if out_file.suffix in _ROW_ENDINGS:
             read: list[str | Path] = [name for name in (input, options.labels_file) if name and not os.path.isdir(name)]
             for path in results.unfinished_files(out_file):
                 check_output_file(path, "--out", *read)
@@ -107,15 +112,18 @@ def predict_labels(
         )
         return
     rows, file = results.ResultRows(tagger), None
-    if out_file is not None and out_file.suffix in (".jsonl", ".tsv"):
+    if out_file is not None and out_file.suffix in _ROW_ENDINGS:
         file = results.ResultFile(out_file, made_from, resume)
     blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
     blocks = blocks if file is None else file.remaining(blocks)
-    in_table = out_file is None and not json
-    with results.counted(scored(tagger, blocks, wanted, in_table)) as (stream, count):
+    in_table, remarks = out_file is None and not json, list[str]()
+    remark = remarks.append if out_file is None and json else print_remark  # not within the array on a terminal
+    with results.counted(scored(tagger, blocks, wanted, in_table, remark)) as (stream, count):
         if out_file is None:
             objects = (row for block in stream for row in rows.objects(*block))
             _print_suggestions(objects, tagger) if in_table else results.print_array(objects)
+            for message in remarks:
+                print_remark(message)
             return
         if str(out_file) == "-":
             results.print_lines(stream, rows.json_lines)
@@ -125,9 +133,11 @@ def predict_labels(
         elif file is None:
             n = results.write_matrix(out_file, stream, tagger)
         elif out_file.suffix == ".tsv":
-            n = file.write(stream, rows.tab_separated, b"point\tlabel\tscore\n")
+            n = file.write(stream, rows.tab_separated)
+        elif out_file.suffix == ".csv":
+            n = file.write(stream, rows.comma_separated)
         else:
-            n = file.write(stream, rows.json_lines, b"")
+            n = file.write(stream, rows.json_lines)
     what = written(out_file, f"labels for {number_of(n, 'point')}")
     if input is not None and count.points >= 10_000:
         print_remark(str(count))
@@ -153,8 +163,8 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
     if out_file is not None and str(out_file) != "-" and out_file.suffix not in _RESULT_ENDINGS:
         endings = " or ".join((", ".join(_RESULT_ENDINGS[:-1]), _RESULT_ENDINGS[-1]))
         raise SettingsError(f"Cannot write labels to {out_file}: use a name that ends in {endings}.")
-    if resume and (out_file is None or out_file.suffix not in (".jsonl", ".tsv") or input in (None, "-")):
-        raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl or .tsv.")
+    if resume and (out_file is None or out_file.suffix not in _ROW_ENDINGS or input in (None, "-")):
+        raise SettingsError("--resume needs --input FILE and --out FILE with a name that ends in .jsonl, .tsv or .csv.")
 
 
 def _without_labels(options: DataOptions) -> DataOptions:
@@ -249,9 +259,13 @@ def text_from_shell(text: str) -> str:
 
 
 def scored(
-    tagger: Tagger, blocks: Iterator[PointBlock], wanted: Thresholds, in_table: bool = False
+    tagger: Tagger,
+    blocks: Iterator[PointBlock],
+    wanted: Thresholds,
+    in_table: bool = False,
+    remark: Callable[[str], None] = print_remark,
 ) -> Iterator[Scored]:
-    """Predict block by block. At the end, print a remark with the number of texts without a known word.
+    """Predict block by block. At the end, call `remark` with the number of texts without a known word.
 
     With `in_table`, the result of each text shows this already, so that a single text needs no remark.
     """
@@ -267,18 +281,27 @@ def scored(
         which = (
             "The text has" if n_texts == 1 else f"{n_blank:,} of {n_texts:,} texts {'has' if n_blank == 1 else 'have'}"
         )
-        print_remark(f"{which} no word of the model's vocabulary, and no label.")
+        remark(f"{which} no word of the model's vocabulary, and no label.")
 
 
 def _print_suggestions(rows: Iterable[dict[str, Any]], tagger: Tagger) -> None:
     from rich.text import Text
 
-    from longtail.cli.tables import suggestions_table
+    from longtail.cli.tables import plain_lines, suggestion_cells, suggestions_table
+
+    width = None if out.is_terminal or out.encoding not in ("utf-8", "utf8") else out.width
+
+    def show(lines: list[str], rendered: Callable[[], Any]) -> None:
+        plain = None if width is None else plain_lines(lines, width)
+        out.print(rendered()) if plain is None else out.file.write(plain)
 
     for row in rows:
-        out.print(Text(row.get("text") or row.get("id") or "(empty text)", "bold"))
+        heading = row.get("text") or row.get("id") or "(empty text)"
+        show([heading], partial(Text, heading, "bold"))
         if row["labels"]:
-            out.print(suggestions_table([(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]))
+            suggestions = [(suggestion["label"], suggestion["score"]) for suggestion in row["labels"]]
+            lines = [f"{'  '.join(suggestion_cells(score))}  {label}" for label, score in suggestions]
+            show(lines, partial(suggestions_table, suggestions))
         else:
             blank = "text" in row and tagger.blank_rows([row["text"]]).size
             why = ": no word of this text is in the model's vocabulary" if blank else ""

@@ -209,7 +209,7 @@ def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: Repo
         report,
         train_seconds=training.get("train_seconds"),
         peak_memory_mb=None,
-        model_mb=measure.folder_mb(folder),
+        model_mb=measure.folder_mb(folder if tagger.label_counts_ is None else folder / "ranker"),
     )
     row["tradeoff"] = measure.trade_off(ranker, test, report)
     row["bins"] = frequency_bins(data.Y, scores, labels_with_counts(data.counts), inv_propensity=data.weights)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import os
 import sys
 import time
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from longtail.data.streaming import PointBlock
     from longtail.tagger import Tagger
 
+_HEADS = {".tsv": b"point\tlabel\tscore\n", ".csv": b"point,label,score\n"}  # first line of a result
 _REMARK_SECONDS = 30.0  # time between two remarks on progress, if there is no terminal
 Scored = tuple["PointBlock", "csr_array"]
 
@@ -50,13 +53,22 @@ class ResultRows:
         return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in self.objects(block, scores))
 
     def tab_separated(self, block: PointBlock, scores: csr_array) -> bytes:
-        """Return one line per suggested label: point, label, score."""
-        lines = []
+        """Return one line per suggested label, separated by tabs: point, label, score."""
+        cells = self._cells(block, scores)  # a tab or a line break would end a label
+        return "".join(f"{point}\t{' '.join(label.split())}\t{score}\n" for point, label, score in cells).encode()
+
+    def comma_separated(self, block: PointBlock, scores: csr_array) -> bytes:
+        """Return one line of CSV per suggested label: point, label, score."""
+        lines = io.StringIO(newline="")
+        csv.writer(lines, lineterminator="\n").writerows(self._cells(block, scores))
+        return lines.getvalue().encode()
+
+    def _cells(self, block: PointBlock, scores: csr_array) -> Iterator[tuple[Any, str, str]]:
+        """Yield point (identifier or number), label (identifier or name) and score of each suggested label."""
         for number, row in enumerate(self.objects(block, scores), block.start):
             for suggestion in row["labels"]:
-                name = " ".join(suggestion["label"].split())  # a tab or a line break would end the cell
-                lines.append(f"{row.get('id', number)}\t{suggestion.get('id', name)}\t{suggestion['score']:.6g}\n")
-        return "".join(lines).encode()
+                label = suggestion.get("id", suggestion["label"])
+                yield row.get("id", number), label, f"{suggestion['score']:.6g}"
 
     def _label(self, number: int) -> tuple[str, str | None]:
         label = self._known.get(number)
@@ -88,7 +100,7 @@ def unfinished_files(path: Path) -> tuple[Path, Path]:
 
 
 class ResultFile:
-    """A .jsonl or .tsv file that appears under its name when it is complete.
+    """A .jsonl, .tsv or .csv file that appears under its name when it is complete.
 
     Until then its rows are in ``NAME.partial``. ``NAME.partial.json`` has the number of complete rows, and a checksum
     of their points.
@@ -105,6 +117,8 @@ class ResultFile:
 
     def __init__(self, path: Path, made_from: dict[str, Any], resume: bool) -> None:
         self.path, self.made_from = check_output(path), made_from
+        self.head = _HEADS.get(path.suffix, b"")
+        self._refuse_other_table()
         self.partial, self.state = unfinished_files(path)
         self.done = self.size = 0
         self._points = hashlib.blake2b(digest_size=16)
@@ -118,6 +132,19 @@ class ResultFile:
                 f"holds {number_of(state['points'], 'point')} of an interrupted run",
                 path=self.partial,
                 remedy="Continue with --resume, or remove it to start again",
+            )
+
+    def _refuse_other_table(self) -> None:
+        """Raise an error if the file exists and is another table than a result: it may be the user's own data."""
+        if not self.head or not self.path.is_file():
+            return
+        with self.path.open("rb") as stream:
+            first = stream.readline(len(self.head) + 1)
+        if first not in (b"", self.head):
+            raise DataError(
+                "exists and is not a result of longtail predict",
+                path=self.path,
+                remedy="Choose another --out, or move it away first",
             )
 
     def _interrupted_state(self) -> dict[str, Any] | None:
@@ -179,7 +206,7 @@ class ResultFile:
                 remedy=f"Give the same points, or remove {self.partial} to start again",
             )
 
-    def write(self, blocks: Iterable[Scored], line: Callable[..., bytes], head: bytes) -> int:
+    def write(self, blocks: Iterable[Scored], line: Callable[..., bytes]) -> int:
         """Append each block and store that it is done. Return the number of all points."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -190,7 +217,7 @@ class ResultFile:
                     stream.truncate(self.size)
                     stream.seek(self.size)
                 else:
-                    stream.write(head)
+                    stream.write(self.head)
                 for block, scores in blocks:
                     stream.write(line(block, scores))
                     self.done += len(block)
@@ -265,6 +292,7 @@ def print_array(rows: Iterable[dict[str, Any]]) -> None:
         sys.stdout.write(("[\n " if empty else ",\n ") + text)
         empty = False
     sys.stdout.write("[]\n" if empty else "\n]\n")
+    sys.stdout.flush()  # before remarks on what was printed
 
 
 def print_lines(blocks: Iterable[Scored], line: Callable[..., bytes]) -> None:

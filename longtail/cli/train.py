@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -98,6 +100,17 @@ def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
     return folder
 
 
+@contextmanager
+def _kept_steps_named(checkpoint: Path) -> Iterator[None]:
+    """Print what becomes of the finished steps of a training that is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            print_remark(f"{checkpoint.name} keeps the finished steps: the same command goes on from there.")
+        raise
+
+
 def train_model(
     data: DataPath,
     out_folder: OutFolder = None,
@@ -144,7 +157,7 @@ def train_model(
     if sum(fits.values()) > 1 and not isinstance(ranker, Wrapper):  # a wrapper logs this itself
         print_remark(f"{model} trains {', '.join(f'{n:,} {kind}' for kind, n in fits.items())}")
     checkpoint = checkpoint_of(place, run.fresh)
-    with engine.use(run.engine), ranker.resumable(checkpoint):
+    with _kept_steps_named(checkpoint), engine.use(run.engine), ranker.resumable(checkpoint):
         with (
             doing(f"training {model} on {number_of(read.n_points, 'point')}, {number_of(read.n_labels, 'label')}"),
             measure.stopwatch() as watch,

@@ -45,15 +45,17 @@ def recognise(path: Path, format: str | None = None) -> Files:
     if files is not None:
         return files
     wanted = "dataset that is recognised" if format is None else f"dataset of format {format!r}"
-    content = ""
+    content, hint = "", ""
     if path.is_dir():
+        tables = [entry for entry in path.iterdir() if plain_name(entry).endswith(TABLE_ENDINGS)]
+        hint = f"Give the file itself, {min(tables)}, or name it as below. " if format is None and tables else ""
         names = sorted(entry.name for entry in path.iterdir())
         more = f" and {len(names) - 8} more" if len(names) > 8 else ""
         content = f": the folder holds {', '.join(names[:8]) or 'nothing'}{more}"
     raise DataError(
         f"no {wanted}{content}",
         path=path,
-        remedy=f"Looked for:\n{_LOOKED_FOR}",
+        remedy=f"{hint}Looked for:\n{_LOOKED_FOR}",
     )
 
 

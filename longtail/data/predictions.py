@@ -8,6 +8,7 @@
 ``.jsonl``     one object per point: ``labels`` is a list of names, of ``[name, score]``, or of objects with ``label``
                (or ``id``) and ``score``; or an object from name to score
 ``.tsv``       a header ``point``, ``label``, ``score``, then one line per label; points by identifier or number
+``.csv``       the same with commas
 =============  =====================================================================================================
 
 A list without scores is a ranking with the best label first.
@@ -18,8 +19,9 @@ in which they occur, which differs from file to file. For tables, such predictio
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
-from io import BytesIO
+from io import BytesIO, TextIOWrapper
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -36,7 +38,7 @@ from longtail.data.label_rows import canonical_labels
 from longtail.errors import BROKEN_ARRAY, DataError, number_of
 from longtail.sparse import resized
 
-PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv")
+PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv", ".csv")
 _LABELS = "labels.npy"  # file inside an .npz file, next to the arrays of the matrix
 _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
@@ -80,7 +82,7 @@ def _read(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
         for number, item in objects(path):
             rows.append(_json_pairs(path, number, item), number, named=True)
     else:
-        return _tsv_scores(path, rows)
+        return _pair_scores(_csv_cells(rows) if ending == ".csv" else _tsv_cells(path), rows)
     return rows.matrix(), list(rows.unknown)
 
 
@@ -222,7 +224,7 @@ def _check_numbering(path: Path, data: Dataset) -> None:
             f"labels are given by number, but {data.name} numbers its labels in the order in which they occur, "
             "so that a number may mean another label there",
             path=path,
-            remedy="Give predictions with names: .jsonl, .tsv, or the .npz that longtail predict writes",
+            remedy="Give predictions with names: .jsonl, .tsv, .csv, or the .npz that longtail predict writes",
         )
 
 
@@ -274,18 +276,38 @@ def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple
         yield str(label), float(score)
 
 
-def _tsv_scores(path: Path, rows: _Rows) -> tuple[csr_array, list[str]]:
-    """Read lines of point, label and score, in any order."""
-    row_of = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
-    rows.rows = [{} for _ in range(rows.n_points)]
+def _tsv_cells(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of each line and its cells."""
     for number, line in lines(path):
-        cells = line.decode("utf-8", "replace").split("\t")
-        if number == 1 and cells[-1].strip().lower() == "score":
+        yield number, line.decode("utf-8", "replace").split("\t")
+
+
+def _csv_cells(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the line on which each row ends, and its cells."""
+    with open_bytes(rows.path) as stream:
+        reader = csv.reader(TextIOWrapper(stream, "utf-8-sig", errors="replace", newline=""), strict=True)
+        try:
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
+        except csv.Error as error:
+            raise rows.error(f"this is not valid CSV ({error})", reader.line_num, "Check the quotation marks") from None
+
+
+def _pair_scores(pairs: Iterator[tuple[int, list[str]]], rows: _Rows) -> tuple[csr_array, list[str]]:
+    """Read rows of point, label and score, in any order."""
+    row_of = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
+    for name, column in list(rows.columns.items()):
+        rows.columns.setdefault(" ".join(name.split()), column)  # predict writes a tab in a TSV as a space
+    rows.rows = [{} for _ in range(rows.n_points)]
+    for at, (number, cells) in enumerate(pairs):
+        if at == 0 and cells[-1].strip().lower() == "score":
             continue
         try:
             point, label, score = cells[0].strip(), cells[1].strip(), float(cells[2])
         except (IndexError, ValueError):
-            raise rows.error("the line is not point, label and score", number, "Separate three cells by tabs") from None
+            remedy = f"Separate three cells by {'commas' if rows.path.name.endswith('.csv') else 'tabs'}"
+            raise rows.error("the line is not point, label and score", number, remedy) from None
         if point not in row_of:
             remedy = "Name points by their identifier, or by their number counted from 0"
             raise rows.error(f"the data has no point {point!r}", number, remedy)

@@ -110,7 +110,8 @@ def read(
     >>> data = longtail.read(frame, text=["title", "abstract"], labels="keywords")   # doctest: +SKIP
     """
     if format is not None and format not in READ_FORMATS:
-        raise SettingsError(f"format {format!r} is unknown. Use one of {', '.join(READ_FORMATS)}")
+        of_tables = "CSV, TSV, Parquet and JSON lines are 'table'"
+        raise SettingsError(f"format {format!r} is unknown. Use one of {', '.join(READ_FORMATS)}; {of_tables}.")
     if labels_separator == "":
         raise SettingsError(
             "labels_separator (--labels-separator on the command line) is empty. "

@@ -20,7 +20,7 @@ from typing import Any
 
 from longtail.data.dataset import Dataset
 from longtail.data.files import lines, open_bytes, plain_name
-from longtail.data.first_line import why_data
+from longtail.data.first_line import may_be_data, why_data
 from longtail.data.json_lines import ids_or_positions, objects
 from longtail.data.label_rows import LabelRows
 from longtail.data.quiet_panics import quiet_panics
@@ -38,7 +38,7 @@ from longtail.data.separators import (
     report_separator,
     unusual_separator,
 )
-from longtail.errors import DataError, SettingsError, number_of
+from longtail.errors import DataError, SettingsError, number_of, warn
 
 TEXT_NAMES = ("text", "title", "content", "document", "sentence", "abstract", "description", "body")
 LABELS_NAMES = (
@@ -56,6 +56,7 @@ LABELS_NAMES = (
     "target",
 )
 ID_NAMES = ("uid", "id")
+_BESIDE_TITLE = ("content", "abstract", "description", "body")  # texts that a title belongs to
 _PARQUET_ROWS = 1 << 16  # rows that are read into memory at once
 _ROWS_COMPARED = 1000  # rows that are compared with the first line if that has no usual column names
 _MAX_UNLABELLED = 1000  # if no label occurs in so many first lines, a TSV file is assumed to have a header
@@ -159,9 +160,11 @@ class TableReader:
             raise table.error("the table has no rows", remedy="Check that it was written completely")
         columns = chosen[0]
         if table.has_first_line and set(columns.guessed) == set(columns.all):
-            _refuse_data_as_names(table, columns, [cells for _, cells in first], self.separator)
+            _check_names(table, columns, [cells for _, cells in first], self.separator)
         if columns.labels and columns.guessed:
             _log_guess(table, columns)
+        elif self.text is None and (len(columns.texts) > 1 or columns.unread):
+            _log_choice(table, columns)
         for number, cells in chain(first, rows):
             parts = [
                 _cell_text(table, value, column, number) for value, column in zip(cells, columns.texts, strict=False)
@@ -233,13 +236,16 @@ class _Table:
 class _Columns:
     """Names of the columns to read: one or more with text, perhaps one with labels and one with identifiers.
 
-    `guessed` are the columns that were chosen only by their position.
+    `guessed` are the columns that were chosen only by their position, `optional` the texts that an object of a JSON
+    file may lack, and `unread` the columns that have a usual name of a text column but are left out.
     """
 
     texts: list[str]
     labels: str | None
     ids: str | None
     guessed: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def all(self) -> list[str]:
@@ -284,7 +290,7 @@ def _json_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
     wanted: _Columns | None = None
     for number, item in objects(path):
         wanted = wanted or choose(list(item))
-        missing = next((name for name in wanted.texts if name not in item), None)
+        missing = next((name for name in wanted.texts if name not in item and name not in wanted.optional), None)
         if missing is not None:
             remedy = f"The fields present are {', '.join(map(repr, item))}"
             raise table.error(f"there is no field {missing!r}", number, remedy=remedy)
@@ -482,7 +488,8 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
     plain = {name.strip().lower(): name for name in present}
     texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text or ())
     texts = texts or [plain[name] for name in TEXT_NAMES[:1] if name in plain]
-    texts = texts or [plain[name] for name in ("title", "content") if name in plain]
+    if not texts and "title" in plain:
+        texts = [plain[name] for name in ("title", *_BESIDE_TITLE) if name in plain]
     texts = texts or [plain[name] for name in TEXT_NAMES if name in plain][:1]
     labels = wanted.labels or next((plain[name] for name in LABELS_NAMES if name in plain), None)
     named = (*texts, labels)
@@ -506,7 +513,14 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
             )
     ids = (plain[name] for name in ID_NAMES if name in plain)
     guessed = tuple(name for name in (*texts, labels) if name is not None and name not in named)
-    return _Columns(texts, labels, next((name for name in ids if name not in (*texts, labels)), None), guessed)
+    return _Columns(
+        texts,
+        labels,
+        next((name for name in ids if name not in (*texts, labels)), None),
+        guessed,
+        optional=() if wanted.text is not None else tuple(texts[1:]),
+        unread=tuple(plain[name] for name in TEXT_NAMES if name in plain and plain[name] not in (*texts, labels)),
+    )
 
 
 def _by_position(pair: list[str], texts: list[str], labels: str | None) -> tuple[list[str], str | None]:
@@ -523,10 +537,29 @@ def _log_guess(table: _Table, columns: _Columns) -> None:
     )  # fmt: skip
 
 
-def _refuse_data_as_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
-    """Raise an error if the first line, which is read as column names, looks like a row of data that would be lost."""
+def _log_choice(table: _Table, columns: _Columns) -> None:
+    """Log which of several columns that may hold text are read, and which are not."""
+    names, left = " and ".join(map(repr, columns.texts)), " and ".join(map(repr, columns.unread))
+    read = f"column{'s' if len(columns.texts) > 1 else ''} {names}{' together' if len(columns.texts) > 1 else ''}"
+    left = f"; {left} {'is' if len(columns.unread) == 1 else 'are'} not read" if left else ""
+    logger.info(
+        "%s: the text is taken from %s%s. Name others with text= (--text-column on the command line).",
+        table.name, read, left,
+    )  # fmt: skip
+
+
+def _check_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
+    """Raise an error if the first line, which is read as column names, looks like a row of data that would be lost.
+
+    If it only may be one, issue a warning.
+    """
     why = why_data(columns.texts[0], columns.labels, rows, separator)
     if why is None:
+        if may_be_data(columns.texts[0], rows):
+            line = " and ".join(repr(name) for name in (columns.texts[0], columns.labels) if name is not None)
+            names = "column text" if columns.labels is None else "columns text and labels"
+            remedy = f"If it is one, put a line before it that names the {names}."
+            warn(f"{table.name}: the first line, {line}, names the columns, but may be a row of data. {remedy}")
         return
     text, labels = "text= (--text-column on the command line)", "labels= (--labels-column on the command line)"
     names, condition, options = "columns text and labels", "these are their names", f"{text} and {labels}"

@@ -51,6 +51,7 @@ from longtail.params import Allowed, Boolean, Constraint, Integer, Jobs, Number,
 from longtail.sparse import frozen
 
 ANALYZERS = ("auto", "word", "char_wb")
+_WORDS = ": a term is a word of {} or more characters"
 _OTHER_DF = (
     "Lower min_df (--set text.min_df on the command line) or raise max_df (--set text.max_df on the command line)"
 )
@@ -298,7 +299,8 @@ class TextVectorizer(Params):
         """Choose the terms that become columns, and return their ids in the order of the columns."""
         if not terms.size:
             raise DataError(
-                f"no text holds a term: {self.ngrams or 1} word(s) of {self.min_length} characters or more",
+                "no text holds a term to learn from"
+                + (_WORDS.format(self.min_length) if self.analyzer_ == "word" else ""),
                 remedy="Check that the right column was read, "
                 "or lower min_length (--set text.min_length on the command line)",
             )

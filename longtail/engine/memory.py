@@ -163,8 +163,12 @@ def require(n_bytes: float, what: str, remedy: str) -> None:
     """
     free = available()
     if free is not None and n_bytes > free:
-        within = "" if _limit_bytes is None else f" within the limit of {_limit_bytes / 2**30:.1f} GiB"
+        within = "" if _limit_bytes is None else f" within the limit of {_amount(_limit_bytes)}"
         raise SettingsError(
-            f"{what} needs about {n_bytes / 2**30:.1f} GiB of memory, and {free / 2**30:.1f} GiB are free{within}. "
-            f"{remedy}"
+            f"{what} needs about {_amount(n_bytes)} of memory, and {_amount(free)} are free{within}. {remedy}"
         )
+
+
+def _amount(n_bytes: float) -> str:
+    """Return an amount of memory in GiB, or in MiB where that is clearer."""
+    return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.1f} MiB"

@@ -1,14 +1,14 @@
 """Nearest neighbours among sparse points: no training, and every label that has a point can be found.
 
 Points are compared by the cosine of their heaviest features, through an inverted index; the nearest ones vote for their
-labels with the square of their similarity.
+labels with a power of their similarity.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, Self
 
@@ -19,14 +19,16 @@ from longtail.kernels import sparse_knn as kernels
 from longtail.kernels.best import n_lanes
 from longtail.kernels.pool import FEW_SLOW_ROWS, spread
 from longtail.kernels.sparse_knn import InvertedIndex, Votes, VoteScratch, VoteSettings
-from longtail.sparse import frozen, resized, short_starts
-from longtail.store.invariants import Rules, cosines, indices, pointers
+from longtail.sparse import frozen, resized, short_starts, unit_rows
+from longtail.store.invariants import Rules, cosines, floats, indices, pointers
 
 TERMS = 32  # heaviest features of a point that take part: more is slower on long texts, and hardly better
 # Stored points met by way of a query's features, after which its most frequent ones are left out. With 45,000 points
 # the lower number takes two thirds of the time and lowered P@1, P@5 and recall of held-out points by 0.3 at most
 # (Debian packages, Tate, EU laws); with 500,000 (yso-titles) by 0.4, 0.3 and 0.9.
 LEAST_BUDGET, MOST_BUDGET = 1 << 14, 1 << 15
+_ARRAYS = ("ptr", "rows", "values", "label_ptr", "labels")
+_LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-6, 1e3  # beyond what can be learnt
 
 
 @dataclass
@@ -40,6 +42,8 @@ class SparseKNN:
     label_ptr, labels : arrays
         Labels by point.
     n_labels : int
+    weights : array, (D,), optional
+        What features are multiplied by before points are compared; see :mod:`longtail.index.feature_weights`.
     """
 
     ptr: np.ndarray
@@ -48,21 +52,27 @@ class SparseKNN:
     label_ptr: np.ndarray
     labels: np.ndarray
     n_labels: int
+    weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     def __post_init__(self) -> None:
-        for entry in fields(self)[:-1]:
-            setattr(self, entry.name, frozen(getattr(self, entry.name)))
+        for name in (*_ARRAYS, "weights"):
+            setattr(self, name, frozen(getattr(self, name)))
         self._most = int(np.diff(self.label_ptr).max(initial=0))
         self._budget = min(max((len(self.label_ptr) - 1) // 4, LEAST_BUDGET), MOST_BUDGET)
         self._scratch = threading.local()
 
     @classmethod
-    def of(cls, X: csr_array, Y: csr_array, before: SparseKNN | None = None) -> Self:
-        """Store points and their labels after those of `before`; Y has the columns of all labels."""
-        ptr, idx, val = kernels.heaviest(X.indptr, X.indices, X.data, TERMS)
+    def of(cls, X: csr_array, Y: csr_array, before: SparseKNN | None = None, weights: np.ndarray | None = None) -> Self:
+        """Store points and their labels after those of `before`; Y has the columns of all labels.
+
+        `weights` are those of features; those of `before`, if it is given.
+        """
+        weights = before.weights if before is not None else np.empty(0, np.float32) if weights is None else weights
+        data = X.data * weights[X.indices] if len(weights) else X.data
+        ptr, idx, val = kernels.heaviest(X.indptr, X.indices, data, TERMS)
         points = csr_array((val, idx, short_starts(ptr)), shape=X.shape)
         if before is not None:
-            old, labels = before.matrices(X.shape[1])
+            old, labels = before._points(X.shape[1]), before._labels()
             points, Y = vstack([old, points]), csr_array(vstack([resized(labels, n_columns=Y.shape[1]), Y]))
         by_feature = csc_array(points)
         by_feature.sort_indices()  # points in ascending order: sums do not depend on how they were collected
@@ -73,14 +83,26 @@ class SparseKNN:
             Y.indptr.astype(np.int64),
             Y.indices.astype(np.int32),
             Y.shape[1],
+            weights,
         )
 
     def matrices(self, n_features: int) -> tuple[csr_array, csr_array]:
-        """Return the heaviest features of the stored points, (N, D), and their labels, (N, L)."""
+        """Return the heaviest features of the stored points, rows of length 1, (N, D), and their labels, (N, L)."""
+        points = self._points(n_features)
+        if len(self.weights):
+            points.data /= self.weights[points.indices]
+            points = unit_rows(points)
+        return points, self._labels()
+
+    def _points(self, n_features: int) -> csr_array:
+        """Return the heaviest features of the stored points, weighed and scaled to length 1, (N, D)."""
         n = len(self.label_ptr) - 1
-        points = csr_array(csc_array((self.values, self.rows, self.ptr), shape=(n, n_features)))
-        ones = np.ones(len(self.labels), np.float32)
-        return points, csr_array((ones, self.labels, self.label_ptr), shape=(n, self.n_labels))
+        return csr_array(csc_array((self.values, self.rows, self.ptr), shape=(n, n_features)))
+
+    def _labels(self) -> csr_array:
+        """Return the labels of the stored points, (N, L)."""
+        n = len(self.label_ptr) - 1
+        return csr_array((np.ones(len(self.labels), np.float32), self.labels, self.label_ptr), shape=(n, self.n_labels))
 
     def __getstate__(self) -> dict[str, Any]:
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
@@ -90,13 +112,14 @@ class SparseKNN:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return what to store, but for the number of labels."""
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)[:-1]}
+        return {name: getattr(self, name) for name in (*_ARRAYS, *["weights"][: len(self.weights)])}
 
     @staticmethod
-    def array_rules() -> Rules:
+    def array_rules(weighed: bool = False) -> Rules:
         """Declare what the arrays must be; D and L are the numbers of features and labels."""
         return Rules(
-            {
+            ({"weights": floats("D", least=_LEAST_WEIGHT, most=_LARGEST_WEIGHT)} if weighed else {})
+            | {
                 "ptr": pointers("D+1", into="entries", dtypes="i8"),
                 "rows": indices("entries", below="N"),
                 "values": cosines("entries"),
@@ -113,6 +136,7 @@ class SparseKNN:
         n_jobs: int | None,
         shared: bool = True,
         in_order: bool = True,
+        sharpness: int = 2,
     ) -> Votes:
         """Return the k best labels per point, and the highest similarity of each point.
 
@@ -130,13 +154,17 @@ class SparseKNN:
             Score a label by its share of the votes, or by the similarity of the most similar point that has it.
         in_order : bool
             Return the labels of a point from the best to the worst. Sorting takes a tenth of the time.
+        sharpness : int
+            Power of the similarity that is the weight of a vote.
         """
         n = len(points.ptr) - 1
         out = Votes(
             np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32), np.zeros(n, np.float32)
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
-        settings = VoteSettings(n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, in_order)
+        settings = VoteSettings(
+            n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, sharpness, in_order
+        )
         index = self._index
 
         def work(block: tuple[int, int]) -> None:
@@ -155,7 +183,10 @@ class SparseKNN:
         n : int
             Number of stored points, at most.
         """
-        points = (np.array([0, len(indices)]), np.asarray(indices, np.int32), np.asarray(values, np.float32))
+        indices, values = np.asarray(indices, np.int32), np.asarray(values, np.float32)
+        if len(self.weights):
+            values = values * self.weights[indices]
+        points = (np.array([0, len(indices)]), indices, values)
         _, terms, weights = kernels.heaviest(*points, TERMS)
         sizes = self.ptr[terms + 1] - self.ptr[terms]
         order = np.argsort(sizes, kind="stable")
@@ -187,7 +218,7 @@ class SparseKNN:
         """Return what the kernels take; the largest values are found at the first use, not while a model is loaded."""
         peaks = np.empty(len(self.ptr) - 1, np.float32)
         kernels.write_peaks(self.ptr, self.values, peaks)
-        return InvertedIndex(self.ptr, self.rows, self.values, frozen(peaks), self.label_ptr, self.labels)
+        return InvertedIndex(self.ptr, self.rows, self.values, frozen(peaks), self.label_ptr, self.labels, self.weights)
 
     def _buffers(self) -> VoteScratch:
         """Return the scratch memory of this thread, kept between calls."""

@@ -25,6 +25,7 @@ class InvertedIndex(NamedTuple):
     peaks: np.ndarray  # (D,) the largest value of each feature; infinity, if any value of the index is negative
     label_ptr: np.ndarray  # (n + 1,) where the labels of each point begin
     labels: np.ndarray
+    weights: np.ndarray  # (D,) what features of a query are multiplied by, or (0,) for 1
 
 
 class VoteSettings(NamedTuple):
@@ -36,6 +37,7 @@ class VoteSettings(NamedTuple):
     budget: int  # stored points met by way of its features, after which the most frequent ones are left out
     most_labels: int  # largest number of labels of a stored point
     shared: bool  # score by share of the votes, or by the highest similarity
+    sharpness: int  # power of the similarity that is the weight of a vote
     in_order: bool  # whether the labels of a row are wanted from the best to the worst
 
 
@@ -95,18 +97,19 @@ def heaviest(indptr, indices, data, n_terms):
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def _query_terms(points, i, post_ptr, settings, terms, weights):
+def _query_terms(points, i, stored, settings, terms, weights):
     """Choose the features of point i to compare it by, those of the fewest stored points first; returns their number.
 
     They are the `n_terms` of largest magnitude; the most frequent of these are left out once the points with the others
     reach the budget: they say least and cost most. Weights are those of the point scaled to length 1.
     """
     idx, val, begin, end = points.idx, points.val, points.ptr[i], points.ptr[i + 1]
-    n_terms, budget = settings.n_terms, settings.budget
+    n_terms, budget, post_ptr = settings.n_terms, settings.budget, stored.ptr
+    weighed = len(stored.weights) > 0
     square = 0.0
     n = 0
     for p in range(begin, end):
-        x = val[p]
+        x = val[p] * stored.weights[idx[p]] if weighed else val[p]
         square += np.float64(x) * np.float64(x)
         if n == n_terms and abs(x) <= abs(weights[n - 1]):
             continue
@@ -132,6 +135,30 @@ def _query_terms(points, i, post_ptr, settings, terms, weights):
             return a
         total += size
     return n
+
+
+@njit(cache=True, nogil=True)
+def add_agreements(ptr, rows, y_ptr, y_idx, y_val, most, first, last, sums, out):
+    """Add the inner products of the labels of all pairs of points that have a feature, for features first..last.
+
+    The labels of a point are a vector of length 1. A pair counts twice, as (a, b) and (b, a). Of a feature with more
+    than `most` points, so many are taken, evenly spaced. sums (L,) : zeros, and zeros again at the end.
+    """
+    for feature in range(first, last):
+        begin, size = ptr[feature], ptr[feature + 1] - ptr[feature]
+        n = min(size, most)
+        own, total = 0.0, 0.0
+        for a in range(n):
+            row = rows[begin + a * size // n]
+            for p in range(y_ptr[row], y_ptr[row + 1]):
+                sums[y_idx[p]] += y_val[p]
+                own += np.float64(y_val[p]) * np.float64(y_val[p])
+        for a in range(n):
+            row = rows[begin + a * size // n]
+            for p in range(y_ptr[row], y_ptr[row + 1]):
+                total += np.float64(sums[y_idx[p]]) * np.float64(sums[y_idx[p]])
+                sums[y_idx[p]] = 0.0
+        out[feature] += max(0.0, total - own)
 
 
 @njit(cache=True, nogil=True)
@@ -162,8 +189,8 @@ def vote(points, stored, settings, scratch, first, last, out):
     """Write the labels with most votes of the neighbours of rows first..last.
 
     Neighbours are the `n_neighbors` points of highest similarity above zero. With `shared`, each votes for its labels
-    with the square of its similarity, and a label gets its share of all votes; else it gets the highest similarity of
-    a neighbour that has it.
+    with a power of its similarity, and a label gets its share of all votes; else it gets the highest similarity of a
+    neighbour that has it.
 
     Features of few points come first. Once enough points have a higher similarity than the remaining features could
     give to any other point, no further point can become a neighbour. The remaining features, which most points have,
@@ -181,7 +208,7 @@ def vote(points, stored, settings, scratch, first, last, out):
     votes = np.empty(most * n_neighbors, np.float32)
     touched, sums = scratch.touched, scratch.sums
     for i in range(first, last):
-        n = _query_terms(points, i, post_ptr, settings, terms, weights)
+        n = _query_terms(points, i, stored, settings, terms, weights)
         _bound_rest(terms, weights, n, stored.peaks, bounds)
         left = 0  # stored points by way of features that are still to come
         for a in range(n):
@@ -234,7 +261,10 @@ def vote(points, stored, settings, scratch, first, last, out):
         n = 0
         for t in range(size):
             s = sums[t]
-            v = max(s * s, _LEAST_VOTE) if shared else min(s, np.float32(0.9999))
+            v = s
+            for _ in range(settings.sharpness - 1 if shared else 0):
+                v *= s
+            v = max(v, _LEAST_VOTE) if shared else min(s, np.float32(0.9999))
             sum_all += v
             top = max(top, s)
             for p in range(y_ptr[touched[t]], y_ptr[touched[t] + 1]):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from longtail.errors import DataError, SettingsError, warn
+from longtail.errors import DataError, SettingsError, number_of, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.params import LARGEST, value_shown
@@ -272,7 +272,7 @@ def named_matrices(
     suggested = _entries(suggestions, "scores", numbers)
     trained = None if training is None else _entries(training, "train_Y", numbers)
     if len(true[0]) != len(suggested[0]):
-        what = f"Y_true has {len(true[0]) - 1:,} points and scores {len(suggested[0]) - 1:,}"
+        what = f"Y_true has {number_of(len(true[0]) - 1, 'point')} and scores {len(suggested[0]) - 1:,}"
         raise DataError(what, remedy="Give suggestions for the same points, in the same order")
 
     def matrix(entries: tuple[list[int], list[int], list[float]]) -> sparse.csr_array:

@@ -18,6 +18,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,12 +111,37 @@ class FeedbackLog:
         OSError
             If the log cannot be written. Nothing has been stored then.
         """
+        with self._changing() as connection:
+            return [self._insert(connection, model, source, request) for request in requests]
+
+    def remove(self, ids: Sequence[str]) -> dict[str, int]:
+        """Remove corrections in one transaction, and return the number that each of them had; others are ignored.
+
+        Raises
+        ------
+        OSError
+            Where the log cannot be written. Nothing has been removed then.
+        """
+        if not self.path.exists():
+            return {}
+        removed = {}
+        with self._changing() as connection:
+            for identifier in ids:
+                row = connection.execute("SELECT seq FROM feedback WHERE id = ?", (identifier,)).fetchone()
+                if row is not None:
+                    connection.execute("DELETE FROM feedback WHERE seq = ?", row)
+                    removed[identifier] = row[0]
+        return removed
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Provide a connection for one transaction, which is on disk at the end of the block."""
         with self._lock:
             try:
                 connection = self._opened()
                 connection.execute("BEGIN IMMEDIATE")
                 try:
-                    stored = [self._insert(connection, model, source, request) for request in requests]
+                    yield connection
                     connection.execute("COMMIT")
                 except BaseException:
                     if connection.in_transaction:
@@ -124,7 +150,6 @@ class FeedbackLog:
             except sqlite3.Error as error:
                 self._close()
                 raise OSError(f"{self.path}: the feedback log cannot be written ({error})") from error
-            return stored
 
     def after(self, seq: int = 0) -> Iterator[Feedback]:
         """Yield, in order, the corrections that were stored after the one with the number `seq`."""

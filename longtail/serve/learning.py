@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,25 @@ class Learnt:
     corrections: int
     points: int
     unknown_labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """Corrections that were removed from a log.
+
+    Parameters
+    ----------
+    removed : int
+        Corrections that were removed.
+    missing : tuple of str
+        Identifiers that no correction in the log has.
+    learnt : int
+        Removed corrections that the model has learnt from already.
+    """
+
+    removed: int
+    missing: tuple[str, ...]
+    learnt: int
 
 
 def can_learn(tagger: Tagger) -> bool:
@@ -115,6 +134,24 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
             return None
         tagger.save(folder)
     return Learnt(len(entries), len(texts), tuple(unknown))
+
+
+def take_back(tagger: Tagger, feedback: FeedbackLog, ids: Sequence[str]) -> TakenBack:
+    """Remove corrections from a log, so that no later training uses them.
+
+    What a model has learnt from them already stays in it until it is trained from scratch.
+
+    Parameters
+    ----------
+    tagger : Tagger
+        The model of the log.
+    feedback : FeedbackLog
+    ids : list of str
+        Identifiers of the corrections.
+    """
+    removed, until = feedback.remove(ids), learnt_until(tagger, feedback)
+    missing = tuple(identifier for identifier in dict.fromkeys(ids) if identifier not in removed)
+    return TakenBack(len(removed), missing, sum(number <= until for number in removed.values()))
 
 
 def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:

@@ -53,11 +53,12 @@ def add_problem_handlers(api: FastAPI) -> None:
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        headers = dict(error.headers or {})
+        methods = " or ".join(headers.get("Allow", "another method").split(", "))
         details = {
             404: "There is nothing at this path. GET /openapi.json lists what there is.",
-            405: "This path does not take this method.",
+            405: f"This path does not take {request.method}. Use {methods}.",
         }
-        headers = dict(error.headers or {})
         return await on_problem(request, Problem(error.status_code, details.get(error.status_code, ""), headers))
 
     api.add_exception_handler(Problem, on_problem)

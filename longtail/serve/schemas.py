@@ -27,8 +27,14 @@ def _whole(value: Any) -> Any:
 
 WholeNumber = Annotated[int, BeforeValidator(_whole)]
 LabelName = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+CorrectionId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 _ONE_TEXT = "a web browser for the console"
 _TEXTS = "One text, or several. A text of the list that is empty or has no word that the model knows gets no label."
+Threshold = Annotated[float, Field(ge=0, le=1)] | Literal["auto"]
+_THRESHOLD = (
+    'Lowest probability of a suggested label. "auto" is the threshold that the model holds, as `longtail optimize '
+    "--save` and the training of a blend choose it; it comes with a number of labels, which `k` replaces."
+)
 _LEFT_OUT: Any = None  # default of a field that may be left out but must not be null
 _MAX_SHOWN = 3  # errors that one answer lists
 
@@ -118,6 +124,17 @@ class LearnAnswer(BaseModel):
     )
 
 
+class UndoAnswer(BaseModel):
+    """Which corrections were taken back."""
+
+    model: str
+    removed: int = Field(description="Corrections removed from the log. No later training uses them.")
+    missing: list[str] = Field(description="Ids that no stored correction has.")
+    learnt: int = Field(
+        description="Removed corrections that the model has learnt from. It keeps that until it is trained anew."
+    )
+
+
 class ModelFacts(BaseModel):
     """One model of the service."""
 
@@ -168,7 +185,7 @@ class Correction(_Strict):
     )
     right: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Correct labels, perhaps not all.")
     wrong: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Labels that are wrong.")
-    id: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+    id: CorrectionId | None = Field(
         None, description="Id chosen by the client. A correction with a known id is not stored twice."
     )
 
@@ -187,7 +204,7 @@ class RequestShapes:
             __doc__="One text or a list of texts.",
             texts=(Text | texts, Field(description=_TEXTS, examples=[_ONE_TEXT, [_ONE_TEXT, "mail"]])),
             k=(WholeNumber, Field(5, ge=1, le=settings.max_k, description="Maximum number of labels per text.")),
-            threshold=(float, Field(0.0, ge=0, le=1, description="Lowest probability of a suggested label.")),
+            threshold=(Threshold, Field(0.0, description=_THRESHOLD, examples=[0.1, "auto"])),
             model=model,
         )
         labels = list[LabelName] | None
@@ -205,6 +222,13 @@ class RequestShapes:
             __base__=_Strict,
             __doc__="Corrections to store and to learn from.",
             corrections=(list[Correction], Field(min_length=1, max_length=settings.max_batch)),
+            model=model,
+        )
+        self.undo: Any = create_model(
+            "UndoRequest",
+            __base__=_Strict,
+            __doc__="Corrections to take back, by the ids that the answer to /learn has.",
+            ids=(list[CorrectionId], Field(min_length=1, max_length=settings.max_batch)),
             model=model,
         )
 
@@ -284,6 +308,7 @@ def problems(*statuses: int) -> dict[Any, dict[str, Any]]:
         401: "A token is missing or wrong.",
         404: "There is no such model.",
         408: "The body did not arrive in time.",
+        409: "The model has no threshold of its own.",
         413: "The body is too large.",
         415: "The body has another content type.",
         422: "A field of the request is missing, unknown or invalid.",

@@ -7,17 +7,21 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Callable
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 from fastapi import FastAPI, Request, Response
 
 from longtail._version import __version__
+from longtail.errors import ModelError
 from longtail.serve import annif, schemas, telemetry
 from longtail.serve.batching import Batcher
 from longtail.serve.feedback import FeedbackLog, FeedbackWriter, Receipt
 from longtail.serve.gate import Gate
+from longtail.serve.learning import take_back
 from longtail.serve.library import ModelLibrary, ServedModel
 from longtail.serve.logs import log
 from longtail.serve.problems import Problem, add_problem_handlers
@@ -64,7 +68,10 @@ class Service:
         request = schemas.parse(self.shapes.suggest.model_validate_json, body, content_type)
         model = self.library.get(request.model)
         texts = [request.texts] if isinstance(request.texts, str) else request.texts
-        rows = await self.labelled(model, texts, request.k, request.threshold)
+        if request.threshold == "auto":
+            rows = await self._decided(model, texts, request.k if "k" in request.model_fields_set else None)
+        else:
+            rows = await self.labelled(model, texts, request.k, request.threshold)
         return orjson.dumps({"model": model.name, "version": model.version, "results": rows})
 
     async def labelled(
@@ -76,6 +83,19 @@ class Service:
         if threshold > 0:
             rows = [[label for label in row if label["probability"] >= threshold] for row in rows]
         return rows
+
+    async def _decided(self, model: ServedModel, texts: list[str], k: int | None) -> list[list[dict[str, Any]]]:
+        """Return the labels of each text that reach the model's own threshold, which may depend on their frequency."""
+        try:
+            chosen = model.tagger.thresholds("auto", k)
+        except ModelError as error:
+            raise Problem(409, str(error)) from None
+        rows = await self.labelled(model, texts, min(chosen.limit, self.settings.max_k))
+        decided = []
+        for row in rows:
+            least = chosen.of_labels(np.arange(len(row)), np.array([label["count"] for label in row], np.int64))
+            decided.append(list(compress(row, np.array([label["probability"] for label in row]) >= least)))
+        return decided
 
     async def explain(self, body: bytes, content_type: str) -> bytes:
         """Answer ``POST /explain``."""
@@ -111,6 +131,19 @@ class Service:
             "learning": "background" if self.settings.learn and model.learns else "next training",
         }
         return orjson.dumps(answer)
+
+    async def undo(self, body: bytes, content_type: str) -> bytes:
+        """Answer ``POST /learn/undo`` when the corrections are removed from the log."""
+        request = schemas.parse(self.shapes.undo.model_validate_json, body, content_type)
+        model = self.library.get(request.model)
+        try:
+            done = await asyncio.to_thread(take_back, model.tagger, self.writers[model.name].log, request.ids)
+        except OSError as error:
+            log.error("feedback not removed", extra={"facts": {"model": model.name, "reason": str(error)}})
+            raise Problem(
+                507, "The feedback log cannot be written. Nothing was removed; send it again later."
+            ) from None
+        return orjson.dumps({"model": model.name, **vars(done)})
 
     async def store(self, model: ServedModel, source: str, corrections: list[dict[str, Any]]) -> Receipt:
         """Store corrections, and return after they have been written to disk."""
@@ -205,7 +238,8 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     @api.post(
         "/suggest",
         summary="Suggest labels for one or more texts",
-        responses={200: {"model": schemas.SuggestAnswer}} | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503),
+        responses={200: {"model": schemas.SuggestAnswer}}
+        | schemas.problems(400, 401, 404, 408, 409, 413, 415, 422, 503),
         openapi_extra=schemas.json_body(
             shapes.suggest,
             {"one text": {"texts": _TEXT}, "several": {"texts": [_TEXT, "mail server"], "k": 10, "threshold": 0.1}},
@@ -239,6 +273,15 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     async def learn(request: Request) -> Response:
         source = "page" if request.headers.get("x-longtail-page") else "api"
         return await call(service.learn, request, source, status=202)
+
+    @api.post(
+        "/learn/undo",
+        summary="Take corrections back, so that no later training uses them",
+        responses={200: {"model": schemas.UndoAnswer}} | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503, 507),
+        openapi_extra=schemas.json_body(shapes.undo, {"one correction": {"ids": ["catalogue-17"]}}),
+    )
+    async def undo(request: Request) -> Response:
+        return await call(service.undo, request)
 
     @api.get(
         "/models",

@@ -56,7 +56,7 @@ def test_evaluate_shows_calibration_and_decisions(run: Run, table: Path, model: 
     assert all(0 <= row[key] <= 100 for key in averages)
     assert row["threshold"] == {"values": [row["threshold"]["values"][0]], "frequencies": [0], "limit": 50}
     shown = run("evaluate", model, table, "--threshold", "0.4").stdout
-    assert "threshold 0.4" in shown
+    assert "\n\nLabels that reach the threshold 0.4" in shown
     assert "ECE" in shown
     assert "macro" in shown
 

@@ -28,6 +28,7 @@ def test_demo_shows_a_table_and_suggestions(run: Run) -> None:
         "Rare labels",
     ):
         assert words in told
+    assert "\n\n\n" not in told
 
 
 def test_demo_as_json(run: Run) -> None:

@@ -37,7 +37,7 @@ def test_the_command_line_prints_an_estimate_and_trains_nothing(run: Run, raw: P
 
 def test_a_memory_limit_refuses_before_training(run: Run, raw: Path, here: Path) -> None:
     refused = run("train", "raw", "-m", "decaf", "--out", "m", "--memory", "10MB", code=2)
-    assert "within the limit of 0.0 GiB. Lower dim" in refused.stderr
+    assert "within the limit of 9.5 MiB. Lower dim" in refused.stderr
     assert "not an amount of memory" in run("train", "raw", "--out", "m", "--memory", "lots", code=2).stderr
     assert "--out" in run("train", "raw", "-m", "popular", code=2).stderr
     assert [path.name for path in here.iterdir()] == ["raw"]

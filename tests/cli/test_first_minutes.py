@@ -10,6 +10,7 @@ from scipy.sparse import load_npz, save_npz
 
 from longtail.cli import worker
 from longtail.cli.compare import over_seeds
+from longtail.data import read
 from longtail.registry import load
 
 
@@ -31,7 +32,7 @@ def test_the_separator_is_kept_in_the_model(run, slashes):
 
 
 def test_corrections_whose_labels_are_not_cut_are_not_stored(run, slashes, here):
-    """Nothing takes them out of the log again."""
+    """A model that learns them does not forget them."""
     run("train", slashes, "--model", "parabel(n_trees=1)", "--labels-separator", " / ", "--out", "m")
     (here / "more.csv").write_text("text,labels\na red apple,apple;red\na green pear,pear;green\n")
     refused = run("learn", "m", "more.csv", code=2).stderr
@@ -110,6 +111,12 @@ def test_predictions_of_others(run, here):
         ("p.tsv", "z\tmoss\t1\n", "p.tsv:1: the data has no point 'z'"),
         ("p.jsonl", '{"labels": ["m", "x"]}\n{"labels": ["y"]}\n', "0 of 3 predicted labels are known in d, which has"),
         ("p.tsv", "x\tmoss\n", "p.tsv:1: the line is not point, label and score"),
+        (
+            "p.csv",
+            "point,label,score\nx,moss\n",
+            "p.csv:2: the line is not point, label and score. Separate three cells by c",
+        ),
+        ("p.csv", 'x,"moss,1\n', "p.csv:1: this is not valid CSV (unexpected end of data)"),
         ("p.doc", "", "use a file that ends in .npz, .txt, .jsonl, .tsv"),
     ],
 )
@@ -127,7 +134,7 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     head, *rows = Path(table).read_text().splitlines()
     (here / "reversed.csv").write_text("\n".join([head, *reversed(rows)]) + "\n")
     (model,) = json.loads(run("evaluate", "m", "reversed.csv", "--json").stdout)
-    for ending in ("npz", "jsonl", "tsv"):
+    for ending in ("npz", "jsonl", "tsv", "csv"):
         run("predict", "m", "--input", "reversed.csv", "--out", f"p.{ending}")
         (row,) = json.loads(run("evaluate", "--predictions", f"p.{ending}", "reversed.csv", "--json").stdout)
         assert row["P@1"] == pytest.approx(model["P@1"])
@@ -139,6 +146,35 @@ def test_predictions_for_data_that_numbers_its_labels_otherwise(run, table, here
     assert (
         "Give predictions with names" in run("evaluate", "--predictions", "numbers.npz", "reversed.csv", code=2).stderr
     )
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_labels_with_tabs_and_line_breaks_are_matched_in_a_file(run, here, ending):
+    """They counted as wrong."""
+    rows = [
+        {"text": f"a {word} x{i}", "labels": [f"{word}\tand\n{word}"]} for i in range(5) for word in ("pear", "fig")
+    ]
+    (here / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run("train", "d.jsonl", "--model", "knn", "--out", "m")
+    run("predict", "m", "--input", "d.jsonl", "--out", f"p.{ending}")
+    result = run("evaluate", "--predictions", f"p.{ending}", "d.jsonl", "--json")
+    assert json.loads(result.stdout)[0]["P@1"] == 100
+    assert "not in" not in result.stderr
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv"])
+def test_a_table_of_other_data_is_not_replaced_by_a_result(run, table, here, ending):
+    run("train", table, "--model", "popular", "--out", "m")
+    other = here / f"labels.{ending}"
+    other.write_text("label\ttext\nmoss\tsmall plants\n")
+    refused = run("predict", "m", "--input", table, "--out", other.name, code=2).stderr
+    assert f"{ending}: exists and is not a result of longtail predict" in refused
+    assert other.read_text().startswith("label")
+    for _ in range(2):
+        run("predict", "m", "--input", table, "--out", f"p.{ending}")
+    (here / f"empty.{ending}").touch()
+    run("predict", "m", "--input", table, "--out", f"empty.{ending}")
+    assert (here / f"empty.{ending}").read_text() == (here / f"p.{ending}").read_text()
 
 
 @pytest.mark.parametrize("ending", ["npz", "jsonl"])
@@ -153,7 +189,8 @@ def test_decisions_of_predictions_in_a_file(run, raw, here, ending):
     assert row["micro-F1"] == pytest.approx(model["micro-F1"])
     assert (here / "p.csv").read_text() == (here / "m.csv").read_text()
     shown = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", 0.3).stdout
-    assert "threshold 0.3" in shown
+    assert "\n\nLabels that reach the threshold 0.3" in shown
+    assert "\n\n\n" not in shown
     refused = run("evaluate", "--predictions", f"p.{ending}", raw, "--threshold", "auto", code=2).stderr
     assert "Give a number with --predictions" in " ".join(refused.split())
 
@@ -197,6 +234,38 @@ def test_convert_a_table_to_a_file(run, table):
     run("convert", table, "lf", "--to", "lf")
     assert {path.name for path in Path("lf").iterdir()} >= {"trn_X_Xf.txt", "trn_X_Y.txt", "Yf.txt"}
     assert "no effect" in run("convert", table, "o.csv", "--set", "text.ngrams=2", code=2).stderr
+
+
+def test_labels_are_listed(run, raw, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    lines = run("labels", "m", "list").stdout.splitlines()
+    assert (lines[0], len(lines)) == ("20  red", 9)
+    assert run("labels", "m", "list", "PL").stdout.split() == ["10", "apple", "10", "plum"]
+    assert json.loads(run("labels", "m", "list", "pl", "--json").stdout)[1] == {"label": "plum", "count": 10}
+    assert "No label contains 'kiwi' or 'x'." in run("labels", "m", "list", "kiwi", "x").stderr
+    assert "--text does not go with list" in run("labels", "m", "list", "--text", "x", code=2).stderr
+    run("labels", "m", "merge", "plum", "--into", "apple")
+    assert run("labels", "m", "list", "pl").stdout.split() == ["20", "apple"]
+    run("train", raw, "--model", "popular", "--out", "r")
+    assert run("labels", "r", "list", "l1").stdout == "10  all about pear  L1\n"
+
+
+def test_convert_holds_out_a_test_part(run, table, here):
+    assert "48 points and 12 test points" in run("convert", table, "parts", "--to", "table", "--hold-out", "0.2").stdout
+    run("train", "parts", "--model", "knn", "--out", "m")
+    measured = run("evaluate", "m", "parts")
+    assert "the test part of parts: 12 points" in measured.stderr
+    assert "was trained on" not in measured.stderr
+    run("convert", table, "again", "--to", "table", "--hold-out", "0.2")
+    assert (here / "again" / "test.csv").read_bytes() == (here / "parts" / "test.csv").read_bytes()
+    run("convert", table, "features", "--hold-out", "0.2")
+    assert read("features").X.shape[1] == read("parts").X.shape[1]  # words of training points
+    for words, why in (
+        ((table, "x.csv", "--hold-out", 0.2), "writes two parts, and x.csv is one file"),
+        ((table, "x", "--hold-out", 1), "--hold-out is 1; give a number above 0 and below 1"),
+        (("parts", "x", "--hold-out", 0.2), "--hold-out has no effect: parts has a test part"),
+    ):
+        assert why in run("convert", *words, code=2).stderr
 
 
 def test_compare_over_seeds(run, table, monkeypatch):
@@ -245,6 +314,13 @@ def test_a_text_without_a_known_word(run, table):
     assert "The text has no word of the model's vocabulary" in result.stderr
 
 
+def test_a_remark_follows_the_array_that_it_is_about(run, table):
+    """On a terminal it stood before the last bracket."""
+    run("train", table, "--model", "knn", "--out", "m")
+    shown = run("predict", "m", "--input", "-", "--json", input="a pear\n\n").output
+    assert shown.endswith("]\n1 of 2 texts has no word of the model's vocabulary, and no label.\n")
+
+
 def test_verbs_that_read_data_take_the_same_options(run, table, here):
     """No option can be left out: the columns have unusual names, and no separator would be chosen."""
     content = table.read_text().replace("id,text,labels", "number,note,about").replace("|", "#")
@@ -264,6 +340,24 @@ def test_errors_name_options_of_the_command_line(run, here):
     message = run("train", "x.csv", "--out", "m", code=2).stderr
     assert "Name it with --text-column;" in message
     assert "text=" not in message
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        ("train x.csv --out m --labels-column a --labels-column b", "--labels-column"),
+        ("predict m -i x.csv --input y.csv", "--input"),
+        ("plot norms m --out a.svg --out b.svg", "--out"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(run, words, option):
+    """Of two labels columns, the first was left out in silence."""
+    assert f"error: {option} is given 2 times, but takes one value." in run(*words.split(), code=2).stderr
+
+
+def test_options_that_may_be_repeated(run, table):
+    run("train", table, "--model", "popular", "--out", "m")
+    assert len(json.loads(run("predict", "m", "-t", "a pear", "-t", "a fig", "--json", "--json").stdout)) == 2
 
 
 def test_optimize_names_the_next_command(run, table):
@@ -295,6 +389,8 @@ def test_texts_may_follow_the_folder(run, table):
     by_option = run("predict", "m", "--text", "red pear", "--json").stdout
     assert json.loads(run("predict", "m", "red pear", "--json").stdout) == json.loads(by_option)
     assert f"give --input {table.name}" in run("predict", "m", table.name, code=2).stderr
+    swapped = run("predict", table.name, "m", code=2).stderr
+    assert f"m is a model. Name it first: longtail predict m --input {table.name}." in swapped
     assert run("predict", "m", 500 * "red pear ").stdout  # longer than any file name
 
 

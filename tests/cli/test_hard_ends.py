@@ -362,4 +362,4 @@ def test_one_of_anything_is_singular(run: Run, here: Path) -> None:
     (here / "in.txt").write_text("red\nzzz\n")
     assert "1 of 2 texts has no word" in run("predict", "m", "--input", "in.txt").stderr
     assert "(empty text)" in run("predict", "m", "--text", "").stdout
-    assert ".jsonl, .tsv, .npz or .txt" in run("predict", "m", "--text", "red", "--out", "o.xls", code=2).stderr
+    assert ".jsonl, .tsv, .csv, .npz or .txt" in run("predict", "m", "--text", "red", "--out", "o.xls", code=2).stderr

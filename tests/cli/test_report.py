@@ -30,7 +30,7 @@ def test_report_of_two_models(run: Run, raw: Path, models: list[str]) -> None:
     told = run("report", "bonsai", "--data", raw, "--format", "md", "--out", "r.txt", "--json")
     facts = json.loads(told.stdout)
     measured = json.loads(run("evaluate", "bonsai", raw, "--json").stdout)[0]
-    for metric in ("P@1", "PSP@5", "B@3", "C@5"):
+    for metric in ("P@1", "PSP@5", "B@3", "C@5", "model_mb"):
         assert facts["models"][0][metric] == pytest.approx(measured[metric])
 
 
@@ -111,6 +111,9 @@ def test_explain(run: Run, raw: Path, models: list[str]) -> None:
     assert "raised by" in shown
     found = json.loads(run("explain", "bonsai", "--text", "a plum", "--label", "all about plum", "--json").stdout)
     assert found["labels"][0]["words"][0]["word"] == "plum"
+    assert run("explain", "bonsai", "a quince tart", "-k", "2").stdout == shown
+    assert "Give one, as in: longtail explain DIR" in run("explain", "bonsai", code=2).stderr
+    assert "Write a text in quotes" in run("explain", "bonsai", "a", "quince", "tart", code=2).stderr
     assert "no label 'plumm'" in run("explain", "bonsai", "--text", "a", "--label", "plumm", code=2).stderr
     unknown = run("explain", "bonsai", "--text", "zzz").stdout
     assert "No word of the text is known" in unknown

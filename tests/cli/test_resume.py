@@ -53,6 +53,19 @@ def test_a_killed_training_goes_on(model: str, step: str, named: str, run: Run, 
     assert [path.name for path in sorted(here.iterdir()) if path not in before] == ["m", "whole"]
 
 
+def test_an_interrupt_names_what_is_kept(run: Run, raw: Path, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("longtail.models.knn.KNN._fit", interrupt)
+    words = ["train", "raw", "--out", "m", "-m"]
+    kept = run(*words, "blend([bonsai, knn])", code=130).stderr
+    assert kept.endswith(".m.checkpoint keeps the finished steps: the same command goes on from there.\nInterrupted.\n")
+    run(*words, "popular")
+    assert run(*words, "knn", code=130).stderr.endswith("Interrupted.\n")
+    assert not (here / ".m.checkpoint").exists()
+
+
 def test_fresh_and_other_settings_start_again(run: Run, raw: Path, here: Path) -> None:
     words = ["raw", "-m", "bonsai(n_trees=60, max_leaf=2)", "--out", "m"]
     kill_at("tree-1", words, here)

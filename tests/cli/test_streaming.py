@@ -69,7 +69,7 @@ def test_sparse_text_in_blocks(run: Run, sparse: Path, here: Path) -> None:
     assert [row["id"] for row in rows(here / "x.jsonl")] == [str(i) for i in range(32)]
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".tsv"])
+@pytest.mark.parametrize("ending", [".jsonl", ".tsv", ".csv"])
 def test_resume(run: Run, model: Path, here: Path, ending: str) -> None:
     path, out = here / "in.txt", here / f"out{ending}"
     path.write_bytes("\n".join(TEXTS).encode() + b"\n")

@@ -108,3 +108,25 @@ def test_help_shows_the_whole_name_of_every_option_at_80_columns(verb: str) -> N
     shown = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app_module.app, [*verb.split(), "--help"])
     assert shown.exit_code == 0
     assert not re.findall(r"--[\w-]+…", shown.stdout)
+
+
+def test_plain_lines_are_those_that_rich_prints() -> None:
+    suggestions = [("moss", 1.0), ("日本語", 0.5), ("with spaces ", 0.04), ("[bold]:smile:", 0.03)]
+    narrow = Console(width=60, file=io.StringIO())
+    narrow.print(tables.suggestions_table(suggestions))
+    lines = tables.plain_lines(
+        ["  ".join((*tables.suggestion_cells(score), label)) for label, score in suggestions], 60
+    )
+    assert lines is not None
+    assert lines.splitlines() == [line.rstrip() for line in narrow.file.getvalue().splitlines()]  # type: ignore[attr-defined]
+    for line in (61 * "x", 31 * "日", "a\ttab", "two\nlines", "\x1b[31m", "\u202e"):
+        assert tables.plain_lines([line], 60) is None
+    assert tables.plain_lines([60 * "x", 30 * "日"], 60)
+
+
+def test_a_listing_in_a_file_breaks_long_lines_and_shows_control_characters(run: Run, table: Path) -> None:
+    run("train", table, "--model", "popular", "--out", "m")
+    shown = run("predict", "m", "-t", 30 * "a red ", "-t", "pear \x1b[31m", "-k", "1").stdout.splitlines()
+    assert max(map(len, shown)) <= 100
+    assert r"pear \x1b[31m" in shown
+    assert [line.split()[0] for line in shown if line.startswith("  ")] == ["0.328", "0.328"]

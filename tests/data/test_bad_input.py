@@ -105,7 +105,14 @@ def test_file_without_rows(tmp_path):
 def test_missing_path(tmp_path):
     refused(tmp_path / "nowhere", "no such file", at="nowhere")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "the folder holds nothing", at="empty")
+    refused(tmp_path / "empty", "the folder holds nothing. Looked for", at="empty")
+    table = tmp_path / "empty" / "mine.csv"
+    table.write_text("text,labels\na,b\n")
+    refused(
+        tmp_path / "empty",
+        f"holds mine.csv. Give the file itself, {table}, or name it as below. Looked for",
+        at="empty",
+    )
 
 
 PACK = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.ZstdCompressor(write_checksum=True).compress}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longtail.data import TextVectorizer, read, write
-from longtail.errors import DataError, SettingsError
+from longtail.errors import DataError, LongtailWarning, SettingsError
 from longtail.tagger import Tagger
 
 SHORT_TEXTS = (
@@ -231,6 +231,11 @@ HEADERLESS = {
     "label.csv": ("red pear,pear|red\ngreen pear,pear|green\n", "its label 'pear' occurs in other rows, too"),
     "labels.csv": ("red pear,pear|red\nmoss,plant\n", "'pear|red' looks like labels"),
     "uris.csv": ("red pear,http://x.example/1\nmoss,http://x.example/2\n", "'http://x.example/1' looks like labels"),
+    "words.csv": (
+        "red apple,fruit\ngreen apple,sour\nred car,vehicle\n",
+        "the words of 'red apple' occur in other rows",
+    ),
+    "twice.csv": ("apple,fruit\npear,sour\napple,round\n", "'apple' is the text of another row, too"),
     "text.tsv": ("a guide to mosses\tplant\nhow to bake bread\tfood\n", "'a guide to mosses' looks like a text"),
 }
 
@@ -246,7 +251,7 @@ def test_a_first_row_is_not_lost_as_names_of_columns(tmp_path, caplog, name, cas
     assert why in str(refused.value)
     assert not caplog.text
     first, second = content.split("\n")[0].split("\t" if name.endswith(".tsv") else ",")
-    assert len(read(tmp_path / name, text=first, labels=second, vectorizer=None).texts) == 1
+    assert len(read(tmp_path / name, text=first, labels=second, vectorizer=None).texts) == content.count("\n") - 1
 
 
 def test_a_first_text_is_not_lost_where_a_single_column_is_read(tmp_path):
@@ -255,10 +260,51 @@ def test_a_first_text_is_not_lost_where_a_single_column_is_read(tmp_path):
         read(tmp_path / "x.csv", vectorizer=None, require_labels=False)
 
 
+@pytest.mark.parametrize(
+    ("content", "columns"),
+    [("red apple,fruit\ngreen pear,sour\n", "columns text and labels"), ("red apple\npear\n", "column text")],
+)
+def test_a_first_row_that_may_be_lost_is_a_warning(tmp_path, content, columns):
+    (tmp_path / "x.csv").write_text(content)
+    with pytest.warns(
+        LongtailWarning, match=f"the first line, 'red apple'.*, names the columns, but may be.*{columns}"
+    ):
+        assert len(read(tmp_path / "x.csv", vectorizer=None, require_labels=False).texts) == 1
+
+
+def test_names_of_columns_that_are_shorter_than_texts_are_in_order(tmp_path, recwarn):
+    (tmp_path / "x.csv").write_text("Titel Werk,Thema\nein Werk über die Moose; mit dem Titel Nord,Moose\n")
+    assert len(read(tmp_path / "x.csv", vectorizer=None).texts) == 1
+    assert not recwarn
+
+
 def test_a_question_may_name_a_column(tmp_path):
     """Forms write their questions into the first line."""
     (tmp_path / "x.csv").write_text('What is this book about?,"Its topics, if any"\n' + f"{40 * 'moss '},plant\n" * 3)
     assert read(tmp_path / "x.csv", vectorizer=None).label_names == ["plant"]
+
+
+def test_a_title_is_read_with_the_texts_beside_it(tmp_path, caplog):
+    """The abstracts were left out in silence."""
+    caplog.set_level(logging.INFO, logger="longtail.data")
+    (tmp_path / "d.csv").write_text("id,Title,Abstract,Categories\n1,a moss,small plants,x;y\n2,a fern,,x\n")
+    assert read(tmp_path / "d.csv", vectorizer=None).texts == ["a moss\nsmall plants", "a fern"]
+    assert "the text is taken from columns 'Title' and 'Abstract' together. Name others" in caplog.text
+    rows = [{"title": "a moss", "body": "small plants", "tags": ["x"]}, {"title": "a fern", "tags": ["x"]}]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert read(tmp_path / "d.jsonl", vectorizer=None).texts == ["a moss\nsmall plants", "a fern"]
+    with pytest.raises(DataError, match="no field 'body'"):
+        read(tmp_path / "d.jsonl", text=["title", "body"])
+
+
+def test_texts_that_are_not_read_are_named(tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="longtail.data")
+    (tmp_path / "d.csv").write_text("title,text,tags\nmosses,small plants,x;y\nferns,large plants,x\n")
+    assert read(tmp_path / "d.csv", vectorizer=None).texts == ["small plants", "large plants"]
+    assert "the text is taken from column 'text'; 'title' is not read." in caplog.text
+    caplog.clear()
+    read(tmp_path / "d.csv", vectorizer=None, text="text")
+    assert "is not read" not in caplog.text
 
 
 def test_two_columns_in_the_other_order_are_not_guessed(tmp_path):

@@ -155,7 +155,7 @@ def test_format_overrides_what_names_tell(tmp_path):
         read(tmp_path)
     with pytest.raises(DataError, match=r"no dataset of format 'npz'"):
         read(tmp_path, format="npz")
-    with pytest.raises(SettingsError, match=r"format 'spam' is unknown.*sparse"):
+    with pytest.raises(SettingsError, match=r"format 'spam' is unknown.*sparse.*CSV, TSV, .* are 'table'"):
         read(tmp_path, format="spam")
 
 

@@ -352,7 +352,7 @@ def test_refuses_what_it_cannot_learn_from() -> None:
         TextVectorizer().fit(3)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="no text to learn from"):
         TextVectorizer().fit([])
-    with pytest.raises(DataError, match="no text holds a term"):
+    with pytest.raises(DataError, match="no text holds a term to learn from: a term is a word of 2 or more characters"):
         TextVectorizer().fit(["", "a b ."])
     with pytest.raises(DataError, match="drop all of the 2 terms"):
         TextVectorizer(min_df=2).fit(["red", "fox"])

@@ -45,7 +45,7 @@ def test_a_container_may_have_less_than_the_machine(tmp_path, monkeypatch) -> No
 def test_training_that_does_not_fit_is_refused_before_it_starts(monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setattr(memory, "available", lambda: 1000)
     X, Y, _ = toy()
-    with pytest.raises(SettingsError, match=r"GiB are free.*n_jobs"):
+    with pytest.raises(SettingsError, match=r"0\.0 MiB are free.*n_jobs"):
         DiSMEC().fit(X, Y)
     monkeypatch.setattr(memory, "available", lambda: None)
     DiSMEC().fit(X, Y)

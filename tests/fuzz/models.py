@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
 import longtail
 from longtail.data import synthetic
+from longtail.index import feature_weights
 
 _NETWORK = {"epochs": 1, "n_jobs": 1}
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "popular": ("popular", {}),
     "knn": ("knn", {}),
+    "knn_weighed": ("knn", {}),
     "textmatch": ("textmatch", {}),
     "vectorknn": ("vectorknn", {}),
     "vectormatch": ("vectormatch", {}),
@@ -55,7 +58,9 @@ def build(name: str, folder: Path) -> None:
         return
     expression, settings = KINDS[name]
     drawn = data()
-    longtail.make(expression, settings).fit(drawn.X, drawn.Y, label_features=drawn.Z).save(folder)
+    fewest = 1 if name == "knn_weighed" else feature_weights._FEWEST
+    with mock.patch.object(feature_weights, "_FEWEST", fewest):
+        longtail.make(expression, settings).fit(drawn.X, drawn.Y, label_features=drawn.Z).save(folder)
 
 
 def use(folder: Path) -> None:

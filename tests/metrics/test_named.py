@@ -31,7 +31,7 @@ def test_lists_give_what_matrices_give(suggestions):
 @pytest.mark.parametrize(
     ("truth", "suggestions", "message"),
     [
-        ([["a"]], [["a"], ["b"]], "Y_true has 1 points and scores 2"),
+        ([["a"]], [["a"], ["b"]], "Y_true has 1 point and scores 2"),
         (["a"], [["a"]], "Y_true has 'a' where a list belongs"),
         ([["a"]], csr_array([[1.0]]), "Y_true must be a scipy sparse matrix"),
     ],

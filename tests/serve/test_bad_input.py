@@ -66,6 +66,8 @@ def test_a_wrong_request(server: Server, body: bytes, status: int, message: str)
         ("/learn", b'{"corrections": [{"text": "a", "labels": ["b"]}], "model": "x"}', 404, "No model is called 'x'"),
         ("/learn", b'{"corrections": [{"text": "\xff", "labels": ["b"]}]}', 400, "UTF-8"),
         ("/learn", b"[", 400, "not valid JSON"),
+        ("/learn/undo", b'{"ids": []}', 422, "ids: list should have at least 1 item"),
+        ("/learn/undo", b'{"ids": ["a"], "model": "x"}', 404, "No model is called 'x'"),
         ("/v1/projects/x/learn", b"[]", 404, "No model is called 'x'"),
         ("/v1/projects/tree/learn", b"[", 400, "not valid JSON"),
         ("/v1/projects/tree/suggest-batch", b'{"documents": [{"text": "\xff"}]}', 400, "UTF-8"),
@@ -83,6 +85,7 @@ def test_other_paths_methods_and_types(server: Server) -> None:
     assert server.client.get("/nothing").status_code == 404
     assert server.client.get("/suggest").status_code == 405
     assert server.client.get("/suggest").headers["allow"] == "POST"
+    assert server.client.get("/suggest").json()["detail"] == "This path does not take GET. Use POST."
     assert server.client.post("/suggest", content=b"<a/>", headers={"Content-Type": "text/xml"}).status_code == 415
     unknown = server.client.post("/explain", json={"text": "a", "labels": ["x"]})
     assert (unknown.status_code, "no label of the name 'x'" in unknown.json()["detail"]) == (404, True)

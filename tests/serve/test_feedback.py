@@ -99,6 +99,18 @@ def test_post_learn(server: Server) -> None:
     assert (again["accepted"], again["duplicates"]) == (1, 1)
 
 
+def test_corrections_are_taken_back(server: Server) -> None:
+    corrections = [{"text": "a fig", "labels": ["all about fig"], "id": name} for name in ("undo-1", "un/do é")]
+    log = FeedbackLog(server.log.parent / "feedback" / "tree.feedback.sqlite")
+    server.client.post("/learn", json={"corrections": corrections})
+    n = len(log)
+    answer = server.client.post("/learn/undo", json={"ids": ["un/do é", "nowhere", "un/do é"]})
+    assert answer.status_code == 200
+    assert answer.json() == {"model": "tree", "removed": 1, "missing": ["nowhere"], "learnt": 0}
+    assert (len(log), [entry.id for entry in log.after()][-1]) == (n - 1, "undo-1")
+    assert server.client.post("/learn", json={"corrections": corrections}).json()["accepted"] == 1
+
+
 def _post_all(url: str, numbers: Any, acknowledged: set[int], stop: threading.Event) -> None:
     """Post corrections one by one, and each again until the server has acknowledged it."""
     with httpx.Client(base_url=url, timeout=LONG) as client:
@@ -259,6 +271,36 @@ def test_longtail_learn(folders: dict[str, Path], tmp_path: Path) -> None:
     assert "not in the model and wait in the log: 1 (all about kiwi)" in shown.stderr
     assert longtail.load(served).n_points_ == 78
     assert next(FeedbackLog(default_feedback_path(tree)).after()).source == "file"
+
+
+def test_longtail_learn_undo(folders: dict[str, Path], tmp_path: Path) -> None:
+    near, table = tmp_path / "near", tmp_path / "new.csv"
+    shutil.copytree(folders["near"], near)
+    log = FeedbackLog(default_feedback_path(near))
+    table.write_text("text,labels\na ripe fig,all about fig|all about red\na ripe kiwi,all about kiwi\n")
+
+    def learn(*words: str, code: int = 0) -> Any:
+        result = CliRunner().invoke(app, ["learn", str(near), *words])
+        assert result.exit_code == code, result.output
+        return result
+
+    assert "Took 0 corrections out of" in learn("--undo", "--id", "nowhere").stdout
+    assert not log.path.exists()
+    learn(str(table))
+    log.append("near", "api", [[_correction(0), _correction(1)]])
+    assert len(log) == 4
+    undone = learn(str(table), "--undo")
+    assert f"Took 2 corrections out of {log.path}\n" in undone.stdout
+    assert f"{near} has learnt from 2 of them already. To make it forget them, train again" in undone.stderr
+    assert [entry.id for entry in log.after()] == ["c0", "c1"]
+    facts = json.loads(learn("--undo", "--id", "c1", "--id", "file", "--json").stdout)
+    assert facts == {"model": str(near), "feedback": str(log.path), "removed": 1, "missing": ["file"], "learnt": 0}
+    assert "Took 0 corrections out of" in learn(str(table), "--undo").stdout
+    learn(str(table))
+    assert [entry.seq for entry in log.after()] == [3, 5, 6]  # numbers are not given twice
+    for words in (("--undo",), (str(table), "--undo", "--id", "c0")):
+        assert "either DATA, with which they were stored, or --id" in learn(*words, code=2).stderr
+    assert "--id has no effect without --undo" in learn(str(table), "--id", "c0", code=2).stderr
 
 
 @pytest.mark.parametrize(

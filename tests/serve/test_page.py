@@ -81,6 +81,23 @@ def test_labels_appear_while_typing_and_words_are_marked(page: Any) -> None:
     expect(page.locator("#backdrop mark")).to_have_count(0)
 
 
+def test_small_effects_are_not_rounded_to_zero(page: Any) -> None:
+    _type(page, "a red fig")
+    word = {"word": "fig", "effect": 0.000041, "spans": [[6, 9]]}
+    label = {
+        "label": "all about fig",
+        "id": None,
+        "count": 1,
+        "group": "tail",
+        "probability": 0.999998,
+        "neighbours": [],
+    }
+    answer = {"model": "tree", "version": "0", "labels": [label | {"words": [word, word | {"effect": -0.0012}]}]}
+    page.route("**/explain", lambda route: route.fulfill(json=answer))
+    page.locator(".label").first.click()
+    expect(page.locator(".why mark")).to_have_text(["fig +0.004", "fig −0.1"])
+
+
 def test_two_models_side_by_side(page: Any) -> None:
     _type(page, "a red fig")
     page.select_option("#second", "net")
@@ -102,6 +119,23 @@ def test_thumbs_become_feedback(page: Any, server: Server) -> None:
         {"text": text, "wrong": ["all about red"]},
     ]
     assert {entry.source for entry in stored} == {"page"}
+
+
+def test_a_second_click_on_a_thumb_takes_it_back(page: Any, server: Server) -> None:
+    log = FeedbackLog(server.log.parent / "feedback" / "tree.feedback.sqlite")
+    n = len(log)
+    _type(page, "a red fig, judged twice")
+    right, wrong = (page.get_by_role("button", name=f"all about fig is {verdict}") for verdict in ("right", "wrong"))
+    right.click()
+    expect(right).to_have_attribute("aria-pressed", "true")
+    wrong.click()
+    expect(wrong).to_have_attribute("aria-pressed", "true")
+    expect(right).to_have_attribute("aria-pressed", "false")
+    assert [entry.correction.get("wrong") for entry in log.after()][n:] == [["all about fig"]]
+    wrong.click()
+    expect(page.locator("#status")).to_have_text("Taken back: all about fig is wrong.")
+    expect(wrong).to_have_attribute("aria-pressed", "false")
+    assert len(log) == n
 
 
 def test_html_in_a_text_or_a_label_stays_text(page: Any, tmp_path: Path) -> None:
@@ -143,6 +177,16 @@ def test_files_and_copies(page: Any, tmp_path: Path) -> None:
     expect(page.locator("#status")).to_have_text("Copied as JSON.")
     page.locator("#label-all").click()
     expect(page.locator("#status")).to_have_text("Copied the labels of 2 rows as CSV.")
+    table.write_text("id,Title,Abstract\n1,a red,fig\n2,,\n\n3,a green pear,\n")  # the second has no text
+    page.set_input_files("#file", table)
+    expect(page.locator("#text")).to_have_value("a red\nfig")
+    expect(page.locator("#row-name")).to_have_text("Row 1 of 3")
+    page.locator("#label-all").click()
+    expect(page.locator("#status")).to_have_text("Copied the labels of 3 rows as CSV.")
+    assert "\n3,all about pear," in page.evaluate("navigator.clipboard.readText()")
+    table.write_text("id,text\n1,\n")
+    page.set_input_files("#file", table)
+    expect(page.locator("#problem")).to_have_text("texts.csv holds no text.")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     page.set_input_files("#file", tmp_path / "binary.txt")
     expect(page.locator("#problem")).to_have_text("binary.txt is not a text file in UTF-8.")

@@ -49,6 +49,27 @@ def test_k_threshold_and_model(server: Server) -> None:
     assert server.suggest("a red apple", model="net").json()["model"] == "net"
 
 
+def test_the_threshold_of_a_model(start: Start, folders: dict[str, Path], tmp_path: Path) -> None:
+    tagger = longtail.load(folders["tree"])
+    texts, labels = ["a red apple", "a green fig"], [["all about apple"], ["all about fig", "all about green"]]
+    for name, by_frequency in (("one", False), ("bins", True)):
+        tagger.optimize(texts, labels, by_frequency=by_frequency, limit=2)
+        tagger.save(tmp_path / name)
+    server = start(tmp_path / "one", tmp_path / "bins", folders["tree"]).until_ready()
+    for name in ("one", "bins"):
+        expected = longtail.load(tmp_path / name).suggest([*texts, "zzz"], threshold="auto")
+        rows = server.suggest([*texts, "zzz"], threshold="auto", model=name).json()["results"]
+        assert [[label["label"] for label in row] for row in rows] == [[label for label, _ in row] for row in expected]
+        assert [len(row) for row in server.suggest(texts, threshold="auto", model=name, k=1).json()["results"]] == [
+            1,
+            1,
+        ]
+    refused = server.suggest("a red apple", threshold="auto", model="tree")
+    assert (refused.status_code, refused.json()["detail"][:36]) == (409, "Parabel has no automatic threshold. ")
+    wrong = server.suggest("a red apple", threshold="best").json()["detail"]
+    assert wrong == "threshold: input should be a valid number; threshold: input should be 'auto'."
+
+
 def test_an_empty_text_does_not_fail_its_batch(server: Server) -> None:
     """A row without a text in a long file made the whole request an error."""
     for model in ("tree", "net"):
@@ -141,7 +162,8 @@ def test_logs_are_json_and_hold_no_text(server: Server) -> None:
 
 def test_the_openapi_documents_have_examples(server: Server) -> None:
     document = server.client.get("/openapi.json").json()
-    assert set(document["paths"]) == {"/suggest", "/explain", "/learn", "/models", "/health", "/ready", "/metrics"}
+    paths = {"/suggest", "/explain", "/learn", "/learn/undo", "/models", "/health", "/ready", "/metrics"}
+    assert set(document["paths"]) == paths
     body = document["paths"]["/suggest"]["post"]["requestBody"]["content"]["application/json"]
     for example in body["examples"].values():
         assert server.client.post("/suggest", json=example["value"]).status_code == 200

@@ -111,7 +111,7 @@ function show() {
 
 function item(answer, label, both) {
   const li = at("label-template").content.cloneNode(true).querySelector("li");
-  const button = li.querySelector(".label"), percent = `${(100 * label.probability).toFixed(1)} %`;
+  const button = li.querySelector(".label"), percent = `${rounded(100 * label.probability)} %`;
   li.classList.toggle("both", both);
   li.querySelector(".name").textContent = label.label;
   const badge = li.querySelector(".badge");
@@ -131,6 +131,11 @@ function item(answer, label, both) {
     thumb.addEventListener("click", guarded(() => judge(answer, label, verdict, li)));
   }
   return li;
+}
+
+// A number in percent or in points; a small one with a significant digit.
+function rounded(number) {
+  return number === 0 || number >= 0.1 ? number.toFixed(1) : number.toPrecision(1);
 }
 
 // Explanations -----------------------------------------------------------------------------------------------------
@@ -153,7 +158,7 @@ async function explain(answer, label, li) {
   for (const word of shown) {
     const chip = document.createElement("mark");
     chip.className = word.effect > 0 ? "for" : "against";
-    chip.textContent = `${word.word} ${word.effect > 0 ? "+" : "−"}${(100 * Math.abs(word.effect)).toFixed(1)}`;
+    chip.textContent = `${word.word} ${word.effect > 0 ? "+" : "−"}${rounded(100 * Math.abs(word.effect))}`;
     why.append(chip);
   }
   if (neighbours.length) why.append(similarPoints(neighbours, label.label));
@@ -201,9 +206,20 @@ function mark(words) {
 
 // Feedback ---------------------------------------------------------------------------------------------------------
 
+// A second click on a thumb takes the judgement back; the other thumb replaces it.
 async function judge(answer, label, verdict, li) {
+  const former = li.dataset.verdict;
+  if (former) {
+    const undone = await call("/learn/undo", { model: answer.model, ids: [li.dataset.correction] });
+    delete li.dataset.verdict;
+    for (const thumb of li.querySelectorAll(".up, .down")) thumb.setAttribute("aria-pressed", "false");
+    const kept = undone.learnt ? " The model has learnt it already, and forgets it in the next training." : "";
+    status_.textContent = `Taken back: ${label.label} is ${former}.${kept}`;
+    if (former === verdict) return;
+  }
   const correction = { text: answer.text, [verdict]: [label.label], id: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
   const stored = await call("/learn", { model: answer.model, corrections: [correction] });
+  Object.assign(li.dataset, { verdict, correction: correction.id });
   li.querySelector(".up").setAttribute("aria-pressed", String(verdict === "right"));
   li.querySelector(".down").setAttribute("aria-pressed", String(verdict === "wrong"));
   const when = stored.learning === "background" ? "The model learns it in the background." : "It is used by the next training.";
@@ -228,13 +244,15 @@ function parseCsv(source) {
     else cell += c;
   }
   if (cell || row.length) { row.push(cell); rows.push(row); }
-  return rows.filter((cells) => cells.some((value) => value.trim()));
+  return rows.filter((cells) => cells.length > 1 || cells[0].trim()); // blank lines are no rows; rows without text are
 }
 
 function textsOf(rows) {
+  if (!rows.length) return [];
   const names = rows[0].map((name) => name.trim().toLowerCase());
-  const columns_ = ["title", "text", "abstract", "description", "content"].map((name) => names.indexOf(name)).filter((i) => i >= 0);
-  if (columns_.length) return rows.slice(1).map((cells) => columns_.map((i) => cells[i] ?? "").join("\n"));
+  const usual = names.includes("text") ? ["text"] : ["title", "content", "abstract", "description", "body"]; // as longtail.read
+  const columns_ = usual.map((name) => names.indexOf(name)).filter((i) => i >= 0);
+  if (columns_.length) return rows.slice(1).map((cells) => columns_.map((i) => cells[i]).filter(Boolean).join("\n"));
   const longest = rows[0].map((_, i) => rows.slice(0, 50).reduce((sum, cells) => sum + (cells[i] ?? "").length, 0));
   const column = longest.indexOf(Math.max(...longest));
   return rows.map((cells) => cells[column] ?? "");
@@ -249,8 +267,9 @@ const open = guarded(async (file) => {
   } catch {
     throw new Failure(`${file.name} is not a text file in UTF-8.`);
   }
-  state.rows = /\.csv$/i.test(file.name) ? textsOf(parseCsv(content)).filter((row) => row.trim()) : [content];
-  if (!state.rows.length) throw new Failure(`${file.name} holds no text.`);
+  const rows = /\.csv$/i.test(file.name) ? textsOf(parseCsv(content)) : [content];
+  if (!rows.some((row) => row.trim())) throw new Failure(`${file.name} holds no text.`);
+  state.rows = rows;
   at("rows").hidden = state.rows.length < 2;
   showRow(0);
 });
