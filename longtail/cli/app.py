@@ -51,7 +51,7 @@ class _Verbs(TyperGroup):
                 return super().main(*args, **given)
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
-            # typer puts choices on lines of their own
+            # typer puts each choice on a separate line
             message = re.sub(r"\s*\n\s*", " ", error.format_message()).replace(": Value error, ", ": ")
             print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
             sys.exit(2)
@@ -59,13 +59,13 @@ class _Verbs(TyperGroup):
 
 
 class _Verb(TyperCommand):
-    """A verb, which refuses an option that is given twice and takes one value: the first value would be lost."""
+    """A verb. It is an error to give an option twice that takes one value, as the first value would be lost."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command."""
+        """Parse the words of a command."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for option in given:
-            repeatable = option.multiple or getattr(option, "is_flag", True)  # which arguments do not have
+            repeatable = option.multiple or getattr(option, "is_flag", True)  # arguments have no `is_flag`
             if not repeatable and given.count(option) > 1 and not ctx.resilient_parsing:  # as a shell completes
                 ctx.fail(f"{max(option.opts, key=len)} is given {given.count(option)} times, but takes one value.")
         return super().parse_args(ctx, args)

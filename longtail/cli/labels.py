@@ -126,7 +126,7 @@ def _check_named(tagger: Any, folder: Path) -> None:
 
 
 def _print_labels(folder: Path, parts: list[str], json: bool) -> None:
-    """Print labels with their training points, the most frequent first: all, or those that contain one of `parts`."""
+    """Print labels with their training points, the most frequent first: all labels, or those with one of `parts`."""
     tagger: Any = registry.load(folder)
     _check_named(tagger, folder)
     moved = tagger.moved_labels()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # of files that are written block by block
+_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # endings of files that are written block by block
 _RESULT_ENDINGS = (*_ROW_ENDINGS, ".npz", ".txt")
 TextsOption = Annotated[
     list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="A text to label. Can be repeated.")
@@ -117,7 +117,7 @@ def predict_labels(
     blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
     blocks = blocks if file is None else file.remaining(blocks)
     in_table, remarks = out_file is None and not json, list[str]()
-    remark = remarks.append if out_file is None and json else print_remark  # not within the array on a terminal
+    remark = remarks.append if out_file is None and json else print_remark  # later: not inside the JSON array
     with results.counted(scored(tagger, blocks, wanted, in_table, remark)) as (stream, count):
         if out_file is None:
             objects = (row for block in stream for row in rows.objects(*block))

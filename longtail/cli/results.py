@@ -292,7 +292,7 @@ def print_array(rows: Iterable[dict[str, Any]]) -> None:
         sys.stdout.write(("[\n " if empty else ",\n ") + text)
         empty = False
     sys.stdout.write("[]\n" if empty else "\n]\n")
-    sys.stdout.flush()  # before remarks on what was printed
+    sys.stdout.flush()  # so that remarks come after the array
 
 
 def print_lines(blocks: Iterable[Scored], line: Callable[..., bytes]) -> None:

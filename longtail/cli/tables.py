@@ -32,7 +32,7 @@ _COMPARED_COSTS = {  # key: heading, decimals
     "model_mb": ("model\nMB", 1),
 }
 _NAME_WIDTH = 18  # longer names of models are broken into several lines
-_BAR_WIDTH = 12  # of a score of 1
+_BAR_WIDTH = 12  # characters of the bar for a score of 1
 _LINE = 80  # columns of a terminal
 _BAR_WIDTH = 12
 _HELD_OUT_METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
@@ -185,15 +185,15 @@ def suggestions_table(suggestions: list[tuple[str, float]]) -> Table:
 
 
 def suggestion_cells(score: float) -> tuple[str, str]:
-    """Return a score as a number and as a bar, each with the spaces that fill up its column."""
+    """Return a score as a number and as a bar, both padded to the width of their columns."""
     bar = "█" * round(_BAR_WIDTH * score)
     return f"  {score:.3f}", f"{bar:<{_BAR_WIDTH}}"
 
 
 def plain_lines(lines: list[str], width: int) -> str | None:
-    """Return lines as rich prints them to a file; None where it would break one or replace characters.
+    """Return lines in the form in which rich prints them to a file, or None if rich would break or change one.
 
-    For ten thousands of texts: rich takes a millisecond for each, ten times as long as a fast model.
+    It is for tens of thousands of texts: rich takes a millisecond for each, ten times as long as a fast model.
     """
     if not all(line.isprintable() and (len(line) <= width // 2 or cell_len(line) <= width) for line in lines):
         return None

@@ -102,7 +102,7 @@ def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
 
 @contextmanager
 def _kept_steps_named(checkpoint: Path) -> Iterator[None]:
-    """Print what becomes of the finished steps of a training that is interrupted."""
+    """If the training is interrupted, print where its finished steps are stored."""
     try:
         yield
     except KeyboardInterrupt:

@@ -56,7 +56,7 @@ LABELS_NAMES = (
     "target",
 )
 ID_NAMES = ("uid", "id")
-_BESIDE_TITLE = ("content", "abstract", "description", "body")  # texts that a title belongs to
+_BESIDE_TITLE = ("content", "abstract", "description", "body")  # columns that are read together with a title
 _PARQUET_ROWS = 1 << 16  # rows that are read into memory at once
 _ROWS_COMPARED = 1000  # rows that are compared with the first line if that has no usual column names
 _MAX_UNLABELLED = 1000  # if no label occurs in so many first lines, a TSV file is assumed to have a header

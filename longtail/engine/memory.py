@@ -170,5 +170,5 @@ def require(n_bytes: float, what: str, remedy: str) -> None:
 
 
 def _amount(n_bytes: float) -> str:
-    """Return an amount of memory in GiB, or in MiB where that is clearer."""
+    """Return an amount of memory in GiB, or in MiB if it is small."""
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.1f} MiB"

@@ -115,7 +115,7 @@ class FeedbackLog:
             return [self._insert(connection, model, source, request) for request in requests]
 
     def remove(self, ids: Sequence[str]) -> dict[str, int]:
-        """Remove corrections in one transaction, and return the number that each of them had; others are ignored.
+        """Remove corrections in one transaction, and return the numbers that they had. Unknown ids are ignored.
 
         Raises
         ------
@@ -135,7 +135,7 @@ class FeedbackLog:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Provide a connection for one transaction, which is on disk at the end of the block."""
+        """Yield a connection for one transaction, which has been written to disk at the end of the block."""
         with self._lock:
             try:
                 connection = self._opened()

@@ -139,7 +139,7 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
 def take_back(tagger: Tagger, feedback: FeedbackLog, ids: Sequence[str]) -> TakenBack:
     """Remove corrections from a log, so that no later training uses them.
 
-    What a model has learnt from them already stays in it until it is trained from scratch.
+    A model that has learnt from them keeps that until it is trained again from scratch.
 
     Parameters
     ----------

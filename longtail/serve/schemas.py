@@ -125,7 +125,7 @@ class LearnAnswer(BaseModel):
 
 
 class UndoAnswer(BaseModel):
-    """Which corrections were taken back."""
+    """The result of removing corrections."""
 
     model: str
     removed: int = Field(description="Corrections removed from the log. No later training uses them.")

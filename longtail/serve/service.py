@@ -133,7 +133,7 @@ class Service:
         return orjson.dumps(answer)
 
     async def undo(self, body: bytes, content_type: str) -> bytes:
-        """Answer ``POST /learn/undo`` when the corrections are removed from the log."""
+        """Answer ``POST /learn/undo`` after the corrections have been removed from the log."""
         request = schemas.parse(self.shapes.undo.model_validate_json, body, content_type)
         model = self.library.get(request.model)
         try:
