@@ -90,7 +90,7 @@ def trials(data: Path, model: str, folder: Path, kills: int, seed: int) -> Itera
         place.mkdir()
         report = kill_and_resume(command(data, model, place / "m"), rng.uniform(0.2 * usual, usual))
         same = content(place / "m") == content(reference)
-        yield same, [path.name for path in place.iterdir()] == ["m"], "Going on from" in report
+        yield same, [path.name for path in place.iterdir()] == ["m"], "Resuming from" in report
 
 
 def main() -> None:

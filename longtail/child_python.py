@@ -1,7 +1,7 @@
-"""Start another Python that finds the modules that this one finds, and no others.
+"""Start a child Python process that imports the same modules as this one.
 
-Python puts the current folder in front of all others for ``-m`` and ``-c``: a file there that happens to be called
-``random.py``, or a checkout of longtail beside an installed one, would be imported by the child and not by its parent.
+With ``-m`` and ``-c``, Python searches the current folder first. A file there that happens to be called ``random.py``,
+or a checkout of longtail beside an installed one, would then be imported by the child but not by its parent.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import sys
 
 
 def child_command(*words: str) -> list[str]:
-    """Return the command line of a child, which is started with :func:`child_environment`."""
+    """Return the command line of a child process. Start it with the environment of :func:`child_environment`."""
     return [sys.executable, "-P", *words]
 
 
 def child_environment(more: dict[str, str] | None = None) -> dict[str, str]:
-    """Return the environment of a child: that of this process, the places of its modules, and `more`."""
+    """Return the environment of a child process: this one's variables, its module search path, and `more`."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return os.environ | {"PYTHONPATH": paths} | (more or {})

@@ -1,9 +1,9 @@
-"""The errors that a user can fix. Each message has what is wrong, where, and what to do.
+"""The errors that a user can fix. Each message has three parts: what is wrong, where, and what to do.
 
-The command line prints the message alone and exits with code 2; in Python they are ``ValueError`` so that code written
-for scikit-learn catches them.
+On the command line, the message is printed without a traceback and the exit code is 2. In Python, all errors are
+``ValueError``, so that code written for scikit-learn catches them.
 
-Where work can go on but its result is probably wrong, there is a warning: :class:`LongtailWarning`. What is merely good
+Where work can go on but its result is probably wrong, longtail issues a :class:`LongtailWarning`. What is merely good
 to know is logged.
 """
 
@@ -30,15 +30,15 @@ BROKEN_ARRAY = (
     TokenError,
     zlib.error,
 )
-"""What NumPy raises where a file is not an array, or not all of it."""
+"""The exceptions that NumPy raises when it reads a file that does not hold one complete array."""
 
 
 class LongtailError(ValueError):
-    """Anything wrong that the user can mend: data, settings or a model folder."""
+    """The base of all errors that the user can fix: in data, in settings or in a model folder."""
 
 
 class DataError(LongtailError):
-    """A file or an array that cannot be used.
+    """A file or an array cannot be used.
 
     Parameters
     ----------
@@ -76,15 +76,15 @@ class DataError(LongtailError):
 
 
 class SettingsError(LongtailError):
-    """A parameter out of range, an unknown model name, settings that contradict each other."""
+    """A parameter is out of range, a model name is unknown, or settings contradict each other."""
 
 
 class ModelError(LongtailError):
-    """A model folder that cannot be read, or a model used before it was fitted."""
+    """A model folder cannot be read, or a model is used before it was fitted."""
 
 
 class LongtailWarning(UserWarning):
-    """Something that can be worked with but probably gives a wrong result, such as whole cells taken for labels."""
+    """Work goes on, but its result is probably wrong: for example, whole cells were read as labels."""
 
 
 def number_of(n: int, noun: str, plural: str | None = None) -> str:
@@ -96,14 +96,17 @@ def number_of(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def size(mb: float) -> str:
-    """Return a size in MB, or in KB or bytes where it is small, for messages."""
+    """Return a size in MB, or in KB or bytes if it is small, for messages."""
     if mb < 0.001:
         return f"{1e6 * mb:.0f} B"
     return f"{mb:,.1f} MB" if mb >= 1 else f"{1000 * mb:,.0f} KB"
 
 
 def warn(message: str) -> None:
-    """Warn the caller of the library, also one who has not configured logging; the line shown is the caller's."""
+    """Issue a :class:`LongtailWarning` that points at the line of the user's code that called longtail.
+
+    Unlike a log message, it is seen by users who have not configured logging.
+    """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "longtail":
         frame, level = frame.f_back, level + 1
@@ -111,7 +114,7 @@ def warn(message: str) -> None:
 
 
 def not_fitted(name: str) -> ModelError:
-    """Return the error for a model that is used before it was fitted; scikit-learn's ``NotFittedError`` as well."""
+    """Return the error for a model that is used before it was fitted. It is also a ``NotFittedError`` of sklearn."""
     from sklearn.exceptions import NotFittedError  # here and not above: it takes a second to import
 
     kind = type("NotFittedError", (ModelError, NotFittedError), {"__module__": __name__})

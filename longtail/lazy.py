@@ -9,14 +9,14 @@ from typing import Any
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the functions ``__getattr__`` and ``__dir__`` of a package.
+    """Return the functions ``__getattr__`` and ``__dir__`` of a package that imports names when they are first used.
 
     Parameters
     ----------
     package : str
-        Its ``__name__``.
+        The package's ``__name__``.
     modules : dict
-        The module of each name that is imported when it is first used.
+        The module of each such name.
     """
 
     def getattr_of_package(name: str) -> Any:

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from longtail.tagger.stored_tagger import StoredTagger
 
 _LIBRARIES = ("numpy", "scipy", "numba")
-_KNOWN_ANYWAY = ("n_features_in_", "n_labels_", "why_")
+_LISTED_ELSEWHERE = ("n_features_in_", "n_labels_", "why_")  # attributes that do not belong in the settings
 _METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
-_OF_EPOCHS = (
-    "Measured during training, after the best epoch of one network. What follows, such as averaging several networks "
-    "and learning the held-out points too, is not measured."
+_EPOCH_REMARK = (
+    "Measured during training, after the best epoch of one network. Later steps, such as averaging several networks "
+    "and learning the held-out points too, are not measured."
 )
 
 
 def data_checksum(*matrices: csr_array | None) -> str:
-    """Return a checksum of the entries of matrices, as eight hexadecimal digits."""
+    """Return one checksum of all entries of some matrices, as eight hexadecimal digits."""
     crc = 0
     for matrix in matrices:
         if matrix is not None:
@@ -39,7 +39,7 @@ def data_checksum(*matrices: csr_array | None) -> str:
 
 
 def model_card(tagger: StoredTagger) -> str:
-    """Return the card as Markdown."""
+    """Return the model card of a tagger as Markdown."""
     ranker, notes = tagger.ranker_, tagger.notes_
     training, data = notes.get("training", {}), notes.get("training_data", {})
     name = training.get("data") or data.get("name") or "texts given in Python"
@@ -76,7 +76,7 @@ def model_card(tagger: StoredTagger) -> str:
 
 
 def _text_settings(tagger: StoredTagger) -> list[str]:
-    """Return one line about how texts are cut into terms; none for a model of features."""
+    """Return one line about how texts are cut into terms, or no line if the model reads features."""
     vectorizer = tagger.vectorizer_
     if vectorizer is None:
         return []
@@ -84,35 +84,35 @@ def _text_settings(tagger: StoredTagger) -> list[str]:
 
 
 def _settings(ranker: Ranker) -> list[str]:
-    """Return one line per ranker: its parameters, and what was chosen by the data."""
+    """Return one line per ranker: its parameters, and the values that were chosen from the data."""
     lines = []
-    for one in rankers_within(ranker):
+    for inner in rankers_within(ranker):
         learnt = {
             name: value
-            for name, value in sorted(vars(one).items())
-            if name.endswith("_") and name not in _KNOWN_ANYWAY and isinstance(value, int | float | str)
+            for name, value in sorted(vars(inner).items())
+            if name.endswith("_") and name not in _LISTED_ELSEWHERE and isinstance(value, int | float | str)
         }
         shown = {name: f"{value:.4g}" if isinstance(value, float) else repr(value) for name, value in learnt.items()}
         chosen = ", ".join(f"`{name} = {value}`" for name, value in shown.items())
-        lines.append(f"- `{one!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
+        lines.append(f"- `{inner!r}`" + (f"; chosen by the data: {chosen}" if chosen else ""))
     why = getattr(ranker, "why_", "")
     return [*lines, *([f"- {_inline(why)}"] if why else [])]
 
 
 def _held_out_metrics(ranker: Ranker) -> list[str]:
-    """Return a table of what was measured on held-out points while the model was trained, or that nothing is kept."""
-    rows = list(_measured(ranker, ranker.kind))
+    """Return a table of the metrics that the fit measured on held-out points, or a sentence if there are none."""
+    rows = list(_metric_rows(ranker, ranker.kind))
     if not rows:
         return ["None are kept with this model. Measure it on points that it was not trained on: `longtail evaluate`."]
     lines = ["| model | " + " | ".join(_METRICS) + " |", "|---|" + "---:|" * len(_METRICS)]
     for row in rows:
         cells = [f"{row[name]:.2f}" if name in row else "" for name in _METRICS]
         lines.append(f"| {_inline(row['model'])} | " + " | ".join(cells) + " |")
-    return ["\n".join(lines), *([_OF_EPOCHS] if any("epoch" in row for row in rows) else [])]
+    return ["\n".join(lines), *([_EPOCH_REMARK] if any("epoch" in row for row in rows) else [])]
 
 
-def _measured(ranker: Ranker, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a ranker's report or its best epoch; where it has neither, those of its parts."""
+def _metric_rows(ranker: Ranker, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a ranker's report, or a row of its best epoch; if it has neither, the rows of its parts."""
     report = [row for row in getattr(ranker, "report_", None) or [] if any(metric in row for metric in _METRICS)]
     epochs = [entry for entry in getattr(ranker, "history_", None) or [] if "monitor" in entry]
     if report:
@@ -123,7 +123,7 @@ def _measured(ranker: Ranker, name: str) -> Iterator[dict[str, Any]]:
         yield {"model": f"{name}, epoch {int(best['epoch']) + 1}", "epoch": best["epoch"], **metrics}
     else:
         for part in rankers_inside(ranker):
-            yield from _measured(part, f"{name} › {part.kind}")
+            yield from _metric_rows(part, f"{name} › {part.kind}")
 
 
 def _metric_list(metrics: dict[str, Any]) -> str:
@@ -131,5 +131,5 @@ def _metric_list(metrics: dict[str, Any]) -> str:
 
 
 def _inline(text: str) -> str:
-    """Return text that stays in its cell."""
+    """Return text on one line, with the characters escaped that would end a cell of a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")

@@ -16,11 +16,11 @@ def notebook_html(title: str, facts: Mapping[str, str], heading: Sequence[str], 
     title : str
         Heading.
     facts : dict of str to str
-        What is shown in one line each.
+        Names and values, shown one per line.
     heading : sequence of str
-        Names of the columns of the table.
+        Column names of the table.
     rows : iterable of sequences of str
-        Its rows; without any there is no table.
+        Rows of the table. If there are none, the table is left out.
     """
     lines = "".join(_notebook_row((f"{name}:", value), "td") for name, value in facts.items())
     body = "".join(_notebook_row(row, "td") for row in rows)

@@ -1,8 +1,8 @@
-"""Constructor parameters the scikit-learn way, each declared once with its constraint.
+"""Constructor parameters as scikit-learn has them, each declared once with its constraint.
 
-Parameters are the constructor's arguments, stored untouched under their own names; ``clone``, ``GridSearchCV`` and the
-estimator checks accept any class that does so. scikit-learn itself is not imported: that takes about a second, which is
-most of the time that a single prediction from the command line may take.
+Parameters are the constructor's arguments, stored untouched under their own names. ``clone``, ``GridSearchCV`` and the
+estimator checks accept any class that does so. scikit-learn itself is not imported: its import takes about a second,
+as long as a whole prediction from the command line should take.
 
 A class declares what its parameters may be in ``_constraints``; ``check_params`` compares all of them before any work:
 
@@ -29,10 +29,10 @@ import numpy as np
 
 from longtail.errors import SettingsError
 
-LARGEST = 2**31 - 1  # counts are kept in 32 bits
+LARGEST = 2**31 - 1  # counts are stored in 32 bits
 LARGEST_SEED = 2**63 - 1
 MOST_NESTED = 20  # models inside models; nothing useful comes near it
-DEEPEST_FOLDER = MOST_NESTED + 4  # parts inside parts of a model folder: also a tagger, and models that others make
+DEEPEST_FOLDER = MOST_NESTED + 4  # parts inside parts of a model folder: a tagger and inner models add some levels
 
 
 class Constraint(Protocol):
@@ -42,12 +42,12 @@ class Constraint(Protocol):
         """Return whether the value may be used."""
 
     def __str__(self) -> str:
-        """Return what to give, as it ends the sentence "give …"."""
+        """Return the words that complete the sentence "give …" in an error message."""
 
 
 @dataclass(frozen=True)
 class Integer:
-    """A whole number from `least` to `most`; NumPy's integers count as such, booleans do not."""
+    """A whole number from `least` to `most`. NumPy integers are allowed, booleans are not."""
 
     least: int = 1
     most: int = LARGEST
@@ -63,7 +63,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number from `least` to `most`; `above` and `below` leave the bound itself out."""
+    """A finite number from `least` to `most`. `above` excludes the lower bound itself, `below` the upper bound."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -131,7 +131,7 @@ class PathName:
 
 @dataclass(frozen=True)
 class Seed:
-    """What starts random numbers: None, a whole number from 0, a NumPy Generator or a RandomState."""
+    """A source of random numbers: None, a whole number from 0, a NumPy Generator or a RandomState."""
 
     def allows(self, value: Any) -> bool:
         """Return whether the value may be used."""
@@ -171,7 +171,7 @@ class Optional:
 
 @dataclass(frozen=True)
 class Allowed:
-    """What passes a test, described by a text; for a constraint that a single parameter has."""
+    """A value that passes a test, for a constraint that only one parameter has. `text` is shown in the error."""
 
     test: Callable[[Any], bool]
     text: str
@@ -199,24 +199,24 @@ class Anything:
 
 
 def optional(inner: Constraint) -> Optional:
-    """Allow None beside what `inner` allows."""
+    """Return a constraint that allows None and everything that `inner` allows."""
     return inner if isinstance(inner, Optional) else Optional(inner)
 
 
 SHARE = Number(0, 1)
-"""A share of a whole, 0 and 1 included."""
+"""A fraction from 0 to 1, both included."""
 DROPOUT = Number(0, 1, below=True)
-"""A share that leaves something: 0 included, 1 not."""
+"""A fraction that is left out: from 0, and below 1, so that something remains."""
 KEEP = Number(0, 1, above=True)
-"""A share that is something: 1 included, 0 not."""
+"""A fraction that is kept: above 0, so that something remains, and up to 1."""
 POSITIVE = Number(0, above=True)
 NOT_NEGATIVE = Number(0)
 SHARPNESS = Number(0, 1e6)
-"""A factor in an exponent. A larger one changes nothing more, and overflows in 32 bits."""
+"""A factor in an exponent. Larger factors have no further effect, and would overflow in 32 bits."""
 
 
 def seed_of(random_state: Any) -> int:
-    """Return a seed: the number itself, or one drawn from what was given (None draws another one each time)."""
+    """Return `random_state` if it is a number, else a seed drawn from it. None gives a new seed at each call."""
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     if isinstance(random_state, np.random.RandomState):
@@ -228,7 +228,10 @@ def seed_of(random_state: Any) -> int:
 
 @cache
 def _defaults_of(owner: type) -> tuple[tuple[str, Any], ...]:
-    """Return the arguments of a class's constructor and their defaults; to inspect one takes a tenth of a load."""
+    """Return the arguments of a class's constructor and their defaults.
+
+    Cached: inspecting one constructor takes a tenth of the time that a model takes to load.
+    """
     signature = inspect.signature(owner.__init__)  # type: ignore[misc]
     return tuple((name, p.default) for name, p in signature.parameters.items() if name != "self")
 
@@ -237,14 +240,14 @@ class Params:
     """``get_params``, ``set_params``, ``check_params`` and ``repr`` over the constructor's arguments."""
 
     _constraints: ClassVar[Mapping[str, Constraint]] = {}
-    _settled: Any  # data-dependent choices that ``tuned`` has made
+    _settled: Any  # data-dependent choices that ``tuned`` has made already
 
     @classmethod
     def _defaults(cls) -> dict[str, Any]:
         return dict(_defaults_of(cls))  # type: ignore[arg-type]  # a class can be hashed
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return parameters by name; with `deep`, those of nested rankers too, as ``outer__inner``."""
+        """Return the parameters by name. With `deep`, include those of nested rankers, as ``outer__inner``."""
         params = {name: getattr(self, name) for name in self._defaults()}
         if deep:
             nested = {
@@ -257,7 +260,7 @@ class Params:
         return dict(sorted(params.items()))
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; ``outer__inner`` reaches into a nested ranker."""
+        """Set parameters by name. ``outer__inner`` is the parameter `inner` of a nested ranker."""
         known = self._defaults()
         for name, value in params.items():
             outer, _, inner = name.partition("__")
@@ -272,7 +275,7 @@ class Params:
         return self
 
     def check_params(self) -> None:
-        """Compare every parameter, those of nested rankers too, with its constraint; the first misfit is an error."""
+        """Raise an error for the first parameter that breaks its constraint, those of nested rankers included."""
         self._check_nesting()
         constraints = self._all_constraints()
         for name in self._defaults():
@@ -286,10 +289,10 @@ class Params:
                     part.check_params()
 
     def _check_nesting(self) -> None:
-        """Refuse more rankers inside each other than a folder may hold, counted without recursion."""
+        """Refuse rankers nested deeper than a model folder may be. A loop counts, as recursion could overflow."""
         level: dict[int, Params] = {id(self): self}
         for _ in range(MOST_NESTED):
-            values = [value for one in level.values() for value in one.get_params(deep=False).values()]
+            values = [value for model in level.values() for value in model.get_params(deep=False).values()]
             parts = [part for value in values for part in (value if isinstance(value, list | tuple) else (value,))]
             level = {id(part): part for part in parts if isinstance(part, Params)}
             if not level:
@@ -300,18 +303,18 @@ class Params:
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:
-        """Return the constraints of the constructor's parameters, those of parent classes included."""
+        """Return the constraints of the constructor's parameters, including those of parent classes."""
         declared: dict[str, Constraint] = {}
         for ancestor in reversed(cls.__mro__):
             declared |= ancestor.__dict__.get("_constraints", {})
         return {name: declared[name] for name in cls._defaults() if name in declared}
 
     def unfitted(self) -> Self:
-        """Return a copy with the same parameters, those of nested rankers too, and nothing learnt.
+        """Return an unfitted copy with the same parameters, including those of nested rankers.
 
-        What ``tuned`` has settled for some data is kept.
+        Choices that ``tuned`` has made from data are kept.
         """
-        copy = type(self)(**{name: _copied(value) for name, value in self.get_params(deep=False).items()})
+        copy = type(self)(**{name: _unfitted(value) for name, value in self.get_params(deep=False).items()})
         if "_settled" in self.__dict__:
             copy._settled = self._settled
         return copy
@@ -320,7 +323,7 @@ class Params:
         changed = [
             f"{name}={value!r}"
             for name, default in self._defaults().items()
-            if not _same(value := getattr(self, name), default)
+            if not _is_default(value := getattr(self, name), default)
         ]
         return f"{type(self).__name__}({', '.join(changed)})"
 
@@ -335,7 +338,7 @@ class Params:
 
 
 def plain(value: Any) -> Any:
-    """Return a parameter as a JSON value: NumPy's numbers become Python's, paths text, generators None."""
+    """Return a parameter as a JSON value: NumPy numbers become Python numbers, paths strings, generators None."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.random.Generator | np.random.RandomState):
@@ -350,35 +353,36 @@ def plain(value: Any) -> Any:
 
 
 def value_shown(value: Any) -> str:
-    """Return the value as an error shows it: short, whatever it is."""
+    """Return a short representation of any value, for error messages."""
     try:
         text = repr(plain(value))
-    except ValueError:  # Python shows whole numbers of up to 4,300 digits
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
         text = "a whole number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _copied(value: Any) -> Any:
+def _unfitted(value: Any) -> Any:
+    """Return a parameter with the rankers in it replaced by unfitted copies."""
     if isinstance(value, Params):
         return value.unfitted()
     if isinstance(value, list | tuple) and any(isinstance(part, Params) for part in value):
-        return [_copied(part) for part in value]
+        return [_unfitted(part) for part in value]
     return value
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_default(value: Any, default: Any) -> bool:
     return value is default or (
         type(value) is type(default) and isinstance(value, int | float | str) and value == default
     )
 
 
-class available_if:  # the name of scikit-learn's decorator, which is slow to import
-    """Decorator: a method that objects have only under a condition; elsewhere ``hasattr`` is False.
+class available_if:  # named after scikit-learn's decorator, which is slow to import
+    """Decorate a method that exists only on objects for which a condition holds. On others ``hasattr`` is False.
 
     Parameters
     ----------
     condition : callable
-        Takes the object.
+        Function of the object that returns whether it has the method.
     """
 
     def __init__(self, condition: Callable[[Any], Any]) -> None:

@@ -1,8 +1,8 @@
-"""Progress of long work: stages and the share of each that is done, passed to a listener.
+"""Report the progress of long work to a listener: the current stage, and the fraction of it that is done.
 
 The library wraps long work in ``with progress.stage("training nodes") as done:`` and calls ``done(0.1)`` after each
-tenth. A listener is set with ``progress.listen(callback)``: the command line draws bars. Without a listener nothing
-happens and nothing is printed. Stage names are short, because a bar and two times stand beside them.
+tenth. ``progress.listen(callback)`` sets a listener: that of the command line draws bars. Without a listener nothing is
+printed. Keep stage names short, because a bar and two times are printed beside them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-Listener = Callable[[str, float], None]  # stage, share of it done so far, 0 to 1
+Listener = Callable[[str, float], None]  # name of the stage, fraction of it done so far
 
 _listener: Listener | None = None
 
@@ -28,14 +28,14 @@ def listen(listener: Listener) -> Iterator[None]:
 
 
 def relay(stage_name: str, share: float) -> None:
-    """Pass on what another process has reported."""
+    """Pass progress that another process has reported to the listener of this one."""
     if _listener is not None:
         _listener(stage_name, share)
 
 
 @contextmanager
 def stage(name: str) -> Iterator[Callable[[float], None]]:
-    """Report one stage of the work; the yielded function adds a share that is done, from any thread."""
+    """Report one stage of the work. Call the yielded function, from any thread, with each fraction that is done."""
     listener = _listener
     if listener is None:
         yield lambda share: None

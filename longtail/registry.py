@@ -83,7 +83,7 @@ def make(
 
 
 def used(expression: str) -> list[str]:
-    """Return the names of the models in a composition, the outermost first; an unknown one is an error."""
+    """Return the names of the models in a composition, the outermost first. Raise an error if one is unknown."""
     models = list(dict.fromkeys(_model_names(_syntax_tree(expression))))
     for name in models:
         model_class(name)
@@ -91,7 +91,7 @@ def used(expression: str) -> list[str]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Split ``name=value`` of the command line; the value is JSON, a Python literal, or otherwise a word."""
+    """Split ``name=value`` of the command line. The value may be JSON, a Python literal, or else a plain word."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise SettingsError(f"{text!r} is not a setting. Write model.parameter=value, for example bonsai.n_trees=1")
@@ -99,7 +99,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def parse_value(text: str) -> Any:
-    """Return the value of ``1e-3``, ``true``, ``None``, ``[1, 2]`` and the like; any other text is returned itself."""
+    """Return the value of ``1e-3``, ``true``, ``None``, ``[1, 2]`` and the like. Return any other text unchanged."""
     for reader in (json.loads, ast.literal_eval):
         try:
             return reader(text)
@@ -127,7 +127,7 @@ def _syntax_tree(expression: str) -> ast.expr:
 
 
 def _depth(tree: ast.expr) -> int:
-    """Return how many calls and lists stand inside each other, counted without recursion."""
+    """Return how deep calls and lists are nested. A loop counts, as recursion could overflow."""
     level: list[ast.AST] = [tree]
     deepest = 0
     while level:
@@ -139,7 +139,7 @@ def _depth(tree: ast.expr) -> int:
 
 
 def _short(expression: str) -> str:
-    """Return an expression for an error message: its beginning, if it is long."""
+    """Return an expression for an error message, cut off if it is long."""
     return repr(expression if len(expression) <= 80 else f"{expression[:77]}...")
 
 
@@ -152,7 +152,7 @@ def _not_understood(expression: str, part: ast.expr | None = None) -> SettingsEr
 
 
 def _model_names(tree: ast.expr) -> Iterator[str]:
-    """Yield the names of models in the order in which they open; words that are values of parameters are left out."""
+    """Yield the names of models, the outermost first. Words that are values of parameters are left out."""
     if isinstance(tree, ast.Name):
         yield tree.id
     elif isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
@@ -206,7 +206,7 @@ def _make_ranker(
     }
     params |= settings.get(name, {})
     more = {key: params.pop(key) for key in list(params) if key not in known and key in getattr(cls, "_advanced", ())}
-    if more:  # by name, advanced parameters are written like the others
+    if more:  # in a composition, advanced parameters are written like the others
         params["advanced"] = {**(params.get("advanced") or {}), **more}
     for key in params:
         if key not in known:
@@ -225,7 +225,7 @@ def _value(
 ) -> Any:
     """Return the value of an argument: a nested ranker, a list of them, or a plain value."""
     if isinstance(tree, ast.Name) and not positional and tree.id not in MODELS:
-        return _LITERALS.get(tree.id, tree.id)  # a bare word: loss=hinge
+        return _LITERALS.get(tree.id, tree.id)  # a word without quotes: loss=hinge
     if isinstance(tree, ast.Name | ast.Call):
         return _make_ranker(tree, expression, settings, defaults)
     if isinstance(tree, ast.List | ast.Tuple):
@@ -266,12 +266,12 @@ def load(
     """
     from longtail import store
 
-    place = store.as_path(folder)
+    path = store.as_path(folder)
     if verify_key is not None:
         from longtail.store import signature
 
         signature.verify(folder, verify_key)
-    return _load(place, mmap, verify, 0)
+    return _load(path, mmap, verify, 0)
 
 
 def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker | Tagger:
@@ -291,11 +291,11 @@ def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker |
         return model
     except ModelError:
         raise
-    except LongtailError as error:  # a setting that may not be so, a package that is missing, too little memory
+    except LongtailError as error:  # an invalid setting, a package that is missing, too little memory
         raise ModelError(f"{folder}: {error}") from error
     except OSError as error:
         raise ModelError(f"{folder}: cannot be read ({error.strerror or error}). Check its permissions.") from error
-    except Exception as error:  # whatever a folder holds, its reader gets one kind of error
+    except Exception as error:  # whatever is wrong with a folder, the caller gets a ModelError
         raise ModelError(
             f"{folder}: does not hold what such a model needs ({type(error).__name__}: {str(error)[:200]}). "
             "Train or copy the model again."
@@ -303,7 +303,7 @@ def _load(folder: Path, mmap: bool, verify: bool | None, depth: int) -> Ranker |
 
 
 def _part_names(stored: store.Stored) -> list[str]:
-    """Return the names of the models inside a model, each a folder of its own and none a link."""
+    """Return the names of the models inside a model, after checking that each is a plain folder and not a link."""
     listed = stored.meta.get("parts", [])
     if not isinstance(listed, list) or len(set(map(str, listed))) != len(listed):
         raise ModelError(f"{stored.folder}: model.json does not list its parts. Train or copy the model again.")
@@ -318,7 +318,10 @@ def _part_names(stored: store.Stored) -> list[str]:
 
 
 def _check_size(stored: store.Stored) -> None:
-    """Refuse sizes beyond the memory of this machine: nothing else in a folder need be as large."""
+    """Refuse a model with more labels and features than fit into memory.
+
+    A damaged folder may claim any number of them, even where its arrays are small.
+    """
     from longtail.engine import memory
 
     numbers = stored.meta["n_labels"] + stored.meta.get("n_features", 0)

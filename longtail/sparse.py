@@ -1,4 +1,4 @@
-"""Sparse matrices and the arrays they are made of: what every room would otherwise write for itself."""
+"""Operations on sparse matrices and on the arrays they are made of, shared by all rooms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse._sparsetools import csr_has_canonical_format  # 0.2 µs; by way of a fresh csr_array, 18
+from scipy.sparse._sparsetools import csr_has_canonical_format  # takes 0.2 µs; a new csr_array to check takes 18
 
 Arrays = dict[str, np.ndarray]
 Pair = tuple[csr_array, csr_array]  # points and their labels
@@ -17,7 +17,7 @@ _PARTS = ("data", "indices", "indptr")
 
 
 def unit_rows(X: csr_array) -> csr_array:
-    """Scale rows to length 1; empty rows stay empty, and a matrix that is so already is returned as it is."""
+    """Scale rows to length 1. Empty rows stay empty. A matrix of unit rows is returned itself, not copied."""
     counts = np.diff(X.indptr)
     squares = np.add.reduceat(np.append(X.data * X.data, 0), X.indptr[:-1]) if X.nnz else np.ones(X.shape[0])
     lengths = np.sqrt(squares)
@@ -28,18 +28,18 @@ def unit_rows(X: csr_array) -> csr_array:
 
 
 def select_entries(X: csr_array, keep: np.ndarray) -> csr_array:
-    """Keep the stored entries where the mask `keep` is set; the shape and the order in rows stay."""
+    """Keep the stored entries for which the mask `keep` is True. The shape and the order in rows do not change."""
     indptr = np.concatenate([[0], np.cumsum(keep)])[X.indptr].astype(X.indptr.dtype)
     return csr_array((X.data[keep], X.indices[keep], indptr), shape=X.shape)
 
 
 def select_labels(Y: csr_array, mask: np.ndarray) -> csr_array:
-    """Keep the entries of the labels (columns) that the mask names; the shape stays."""
+    """Keep the entries of the columns for which `mask` is True. The shape does not change."""
     return Y if mask.all() else select_entries(Y, mask[Y.indices])
 
 
 def take_labels(Y: csr_array, labels: np.ndarray) -> csr_array:
-    """Take some columns, renumbered as `labels` lists them."""
+    """Return the columns `labels`, given in ascending order, as a matrix of their own."""
     if len(labels) == Y.shape[1]:
         return Y
     position = np.full(Y.shape[1], -1, np.int32)
@@ -64,14 +64,14 @@ def entry_rows(X: csr_array) -> np.ndarray:
 
 
 def entry_keys(X: csr_array) -> np.ndarray:
-    """Return each stored entry as one number that orders by row, then column."""
+    """Return one number per stored entry, row times width plus column: it sorts by row, then by column."""
     return entry_rows(X).astype(np.int64) * X.shape[1] + X.indices
 
 
 def with_short_indices(X: csr_array) -> csr_array:
-    """Return the same matrix with int32 indices and row starts where they fit.
+    """Return the same matrix with int32 indices and row starts if they fit.
 
-    SciPy keeps int64 where it is given. Kernels would be compiled for each combination.
+    SciPy keeps int64 indices when it gets them, and kernels would be compiled for each combination of types.
     """
     if X.indices.dtype == X.indptr.dtype == np.int32 or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
         return X
@@ -80,7 +80,7 @@ def with_short_indices(X: csr_array) -> csr_array:
 
 
 def short_starts(indptr: np.ndarray) -> np.ndarray:
-    """Return row starts as int32 where they fit: beside int64 ones SciPy copies the indices to int64, too."""
+    """Return row starts as int32 if they fit. Next to int64 row starts, SciPy would copy the indices to int64, too."""
     return indptr.astype(np.int32, copy=False) if indptr[-1] <= np.iinfo(np.int32).max else indptr
 
 
@@ -95,11 +95,11 @@ def from_top_k(labels: np.ndarray, scores: np.ndarray, counts: np.ndarray | None
     Parameters
     ----------
     labels, scores : arrays, (N, k)
-        Best first.
+        The labels of each row, best first, and their scores.
     counts : array, (N,), optional
-        How many of each row are filled; all, if not given.
+        Number of labels that each row really has; k by default.
     n_labels : int
-        Columns of the result.
+        Number of columns of the result.
     """
     n, k = labels.shape
     kind = np.int32 if n * k < 2**31 else np.int64
@@ -113,16 +113,17 @@ def from_top_k(labels: np.ndarray, scores: np.ndarray, counts: np.ndarray | None
 
 
 def resized(X: csr_array, n_rows: int | None = None, n_columns: int | None = None) -> csr_array:
-    """Return the same entries in a larger matrix: empty rows and columns are added at the end."""
+    """Return the matrix with empty rows and columns added at the end."""
     rows = X.shape[0] if n_rows is None else n_rows
     indptr = np.append(X.indptr, np.full(rows - X.shape[0], X.indptr[-1], X.indptr.dtype))
     return csr_array((X.data, X.indices, indptr), shape=(rows, X.shape[1] if n_columns is None else n_columns))
 
 
 def canonical(X: csr_array) -> csr_array:
-    """Return sorted rows without duplicates; the matrix itself where it is so already.
+    """Return the matrix with sorted rows and without duplicate entries: itself, if it is canonical already.
 
-    SciPy keeps the answer on the matrix, where it stays when the indices are changed; here it is found anew.
+    SciPy caches on the matrix whether it is canonical, and a change of the indices leaves that flag wrong. This
+    function therefore always looks at the indices.
     """
     if csr_has_canonical_format(X.shape[0], X.indptr, X.indices):
         return X
@@ -131,8 +132,11 @@ def canonical(X: csr_array) -> csr_array:
     return X
 
 
-def odd_part(X: Any) -> str | None:
-    """Return the name of an array in a CSR, CSC or COO matrix that is no plain vector: a list, 2-D, or masked."""
+def malformed_part(X: Any) -> str | None:
+    """Return the name of the first array in a CSR, CSC or COO matrix that is not a plain vector, or None.
+
+    Someone may have set it to a list, to an array with two dimensions, or to a masked array.
+    """
     for name in {"csr": _PARTS, "csc": _PARTS, "coo": _PARTS[:1]}.get(X.format, ()):
         array = getattr(X, name)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or hasattr(array, "mask"):
@@ -141,7 +145,7 @@ def odd_part(X: Any) -> str | None:
 
 
 def with_usual_types(X: Any) -> Any:
-    """Return a sparse matrix of numbers and indices of types that SciPy computes with; itself if they are so."""
+    """Return a sparse matrix whose values and indices have types that SciPy computes with: itself, if they do."""
     if X.dtype == np.float16 or not X.dtype.isnative:
         X = X.astype(np.float32 if X.dtype == np.float16 else X.dtype.newbyteorder("="))
     if X.format in ("csr", "csc") and not X.indices.dtype == X.indptr.dtype in (np.int32, np.int64):
@@ -150,7 +154,7 @@ def with_usual_types(X: Any) -> Any:
 
 
 def without_zeros(X: csr_array) -> csr_array:
-    """Return a matrix that stores no zeros, which would count as features of a point; the matrix itself if so."""
+    """Return the matrix without stored zeros, which would count as features of a point: itself, if it has none."""
     return X if np.count_nonzero(X.data) == X.nnz else select_entries(X, X.data != 0)
 
 
@@ -158,14 +162,17 @@ def without_zeros(X: csr_array) -> csr_array:
 
 
 def frozen(array: np.ndarray) -> np.ndarray:
-    """Return a read-only view, so that arrays just made and arrays mapped from disk have one type for the compiler."""
+    """Return a read-only view. New arrays then have the same type for the compiler as arrays mapped from disk."""
     view = np.asarray(array).view()
     view.flags.writeable = False
     return view
 
 
 def frozen_csr(X: csr_array) -> csr_array:
-    """Return read-only float32 values, int32 indices and int64 row starts, the type that kernels are compiled for."""
+    """Return the matrix with the types that kernels are compiled for.
+
+    These are read-only float32 values, int32 indices and int64 row starts.
+    """
     out = csr_array(X.shape, dtype=np.float32)
     out.data, out.indices = frozen(np.asarray(X.data, np.float32)), frozen(np.asarray(X.indices, np.int32))
     out.indptr = frozen(np.asarray(X.indptr, np.int64))  # the constructor would narrow the starts again
@@ -178,7 +185,7 @@ def bounded_scores(scores: np.ndarray) -> np.ndarray:
 
 
 def logistic(log_odds: Any) -> Any:
-    """Return the probabilities of log odds; those beyond 60 count as 60, so that nothing overflows."""
+    """Return the probabilities of log odds, which are limited to ±60 so that nothing overflows."""
     return 1 / (1 + np.exp(-np.clip(log_odds, -60, 60)))
 
 
@@ -191,7 +198,7 @@ def csr_arrays(name: str, X: csr_array) -> Arrays:
 
 
 def csr_from_arrays(name: str, arrays: Arrays, shape: tuple[int, int]) -> csr_array | None:
-    """Build what :func:`csr_arrays` gave, frozen; None where it is not among the arrays."""
+    """Rebuild the matrix whose arrays :func:`csr_arrays` named, frozen. Return None if they are not there."""
     if f"{name}_data" not in arrays:
         return None
     parts: Any = tuple(arrays[f"{name}_{part}"] for part in _PARTS)
@@ -199,10 +206,10 @@ def csr_from_arrays(name: str, arrays: Arrays, shape: tuple[int, int]) -> csr_ar
 
 
 def with_prefix(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays under names that begin with `prefix`."""
+    """Return the arrays with `prefix` added to their names."""
     return {f"{prefix}{name}": array for name, array in arrays.items()}
 
 
 def without_prefix(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays whose names begin with `prefix`, under the rest of their names."""
+    """Return the arrays whose names begin with `prefix`, with the prefix removed."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -75,7 +75,7 @@ def test_finding_2_indices_beyond_an_array_are_refused_on_load(tmp_path: Path, k
 def test_finding_2_a_large_folder_is_checked_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above 1 GiB checksums are left out, never the rules."""
     build("fastxml", tmp_path / "m")
-    monkeypatch.setattr("longtail.store.folder._CHECK_ALL_BELOW", 1)
+    monkeypatch.setattr("longtail.store.folder._VERIFY_BELOW", 1)
     path = tmp_path / "m" / "labels.npy"
     set_array(path, np.full_like(np.load(path), 2**31 - 1))
     with pytest.raises(ModelError, match=r"labels\.npy holds 2147483647"):
@@ -187,7 +187,7 @@ def test_finding_7_numbers_of_numpy_are_stored_as_numbers(data: longtail.Dataset
 
 
 def test_finding_8_a_fifo_and_a_bomb_are_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("longtail.data.files._HARMLESS", 1 << 20)  # for a smaller bomb
+    monkeypatch.setattr("longtail.data.files._ALWAYS_ALLOWED", 1 << 20)  # for a smaller bomb
     if hasattr(os, "mkfifo"):
         os.mkfifo(tmp_path / "fifo.csv")
         with pytest.raises(DataError, match="fifo"):

@@ -25,7 +25,7 @@ def test_a_dataset_shows_its_first_points() -> None:
 
     names = LabelNumbers(list(tagger.label_names_))
     Y = names.matrix(LABELS, 2)
-    data = Dataset(TextVectorizer().fit_transform(TEXTS), Y, texts=TEXTS, label_names=names.listed(), name=EVIL)
+    data = Dataset(TextVectorizer().fit_transform(TEXTS), Y, texts=TEXTS, label_names=names.in_order(), name=EVIL)
     shown = data._repr_html_()
     assert "fruit" in shown
     assert "<script" not in shown

@@ -67,9 +67,9 @@ def test_stages_that_start_and_end_leave_no_bar_behind(monkeypatch: pytest.Monke
     bars = _Bars("work")
     for stage, share in (("a", 0.0), ("b", 0.0), ("b", 0.5), ("b", 1.0), ("b", 0.0), ("a", 0.5)):
         bars.update(stage, share)
-    assert [name for name, _ in bars.open] == ["a"]  # b never ended, but a went on
+    assert [name for name, _ in bars.running] == ["a"]  # b never ended, but a went on
     bars.update("a", 1.0)
-    assert bars.open == []
+    assert bars.running == []
     assert len(bars.shown.tasks) == 1
 
 

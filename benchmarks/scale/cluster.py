@@ -79,7 +79,7 @@ def _works(pid: int) -> bool:
     """Return whether a process of the cluster of this user is working off tasks now."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as stream:
-            return stream.read().startswith(b"ray::_work_off")
+            return stream.read().startswith(b"ray::_run_tasks")
     except OSError:
         return False
 

@@ -1,7 +1,7 @@
-"""The command line: one short file per verb, and what the verbs share.
+"""The command line: one short file per verb, and the code that verbs share.
 
-Results go to standard output, progress and errors to standard error. Every verb that prints results has ``--json``. A
-mistake in the input ends with one message and exit code 2, an interrupt with exit code 130.
+Results go to standard output, progress and errors to standard error. Every verb that prints results has ``--json``. An
+error in the input ends the command with one message and exit code 2, an interrupt with exit code 130.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _IN_ASCII = {"█": "#", "“": '"', "”": '"', "’": "'", "…": "...", "–"
 def main() -> None:
     """Run the command line."""
     handle_signals()
-    gc.set_threshold(100_000, 20, 100)  # compiling makes many objects and few cycles: the default costs a tenth of it
-    atexit.register(gc.freeze)  # or Python looks for cycles among all objects as it ends: a third of a short command
+    # Compiling makes many objects and few cycles: with default thresholds, a tenth of its time is garbage collection.
+    gc.set_threshold(100_000, 20, 100)
+    # At its end, Python would search all objects for cycles, which takes a third of the time of a short command.
+    atexit.register(gc.freeze)
     try:
         _prepare_streams()
         from longtail.cli.app import app
@@ -32,12 +34,12 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         _interrupted()
-    except OSError as error:  # of the help texts; verbs explain their own
+    except OSError as error:  # while help is printed; verbs handle their own errors
         from longtail.cli.console import explained
 
         sys.stderr.write(f"error: {explained(error)}\n")
         sys.exit(2)
-    except SystemError as error:  # a signal that arrives while a kernel returns its result ends up as its cause
+    except SystemError as error:  # its cause is the signal, if one has arrived while a kernel returned its result
         if isinstance(error.__cause__, KeyboardInterrupt):
             _interrupted()
         if isinstance(error.__cause__, SystemExit):
@@ -51,9 +53,9 @@ def _interrupted() -> NoReturn:
 
 
 def _prepare_streams() -> None:
-    """Make printing safe: no stream is missing, and no character is an error."""
+    """Make printing safe: replace closed streams, and characters that the encoding lacks."""
     has_output = sys.stdout is not None
-    for number in (0, 1, 2):  # a closed number would be given to the next file opened, and output would end up in it
+    for number in (0, 1, 2):  # the next file to be opened would get the number of a closed stream, and its output
         try:
             os.fstat(number)
         except OSError:
@@ -70,7 +72,7 @@ def _prepare_streams() -> None:
 
 
 def _replace_characters(error: UnicodeError) -> tuple[str, int]:
-    """Write characters that the terminal's encoding lacks in ASCII: bars as #, accents left out, others as ?."""
+    """Replace characters that the encoding lacks: bars by #, accented letters by plain ones, others by ?."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(map(_ascii, error.object[error.start : error.end])), error.end

@@ -34,24 +34,24 @@ _HELP = "Extreme multi-label classification: find the few correct labels of a te
 
 
 class _Verbs(TyperGroup):
-    """The verbs. A mistake in the words of a command ends with one message, as one in its input does."""
+    """The group of all verbs. A usage error ends the command with one message, like an error in the input."""
 
     def main(self, *args: Any, **given: Any) -> Any:
-        """Run a command and end the process; with ``standalone_mode=False``, return instead."""
+        """Run a command and end the process. With ``standalone_mode=False``, return instead."""
         if not given.get("standalone_mode", True):
             return super().main(*args, **given)
         try:
             code = super().main(*args, **given | {"standalone_mode": False})
         except typer.Abort:
             sys.exit(1)
-        except Exception as error:  # typer's own class of usage errors has moved from one version to another
+        except Exception as error:  # a usage error has no stable class: typer has moved it between versions
             if not hasattr(error, "format_message"):
                 raise
-            if type(error).__name__ == "NoArgsIsHelpError":  # which prints the help
+            if type(error).__name__ == "NoArgsIsHelpError":  # print the help
                 return super().main(*args, **given)
             context = getattr(error, "ctx", None)
             where = f" See {context.command_path} --help." if context is not None else ""
-            # typer puts choices on lines of their own
+            # typer puts each choice on a separate line
             message = re.sub(r"\s*\n\s*", " ", error.format_message()).replace(": Value error, ", ": ")
             print_remark(f"error: {message}{'' if message.endswith(('.', '?')) else '.'}{where}", style="bold red")
             sys.exit(2)
@@ -59,13 +59,13 @@ class _Verbs(TyperGroup):
 
 
 class _Verb(TyperCommand):
-    """A verb, which refuses an option that is given twice and takes one value: the first value would be lost."""
+    """A verb. It is an error to give an option twice that takes one value, as the first value would be lost."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of a command."""
+        """Parse the words of a command."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for option in given:
-            repeatable = option.multiple or getattr(option, "is_flag", True)  # which arguments do not have
+            repeatable = option.multiple or getattr(option, "is_flag", True)  # arguments have no `is_flag`
             if not repeatable and given.count(option) > 1 and not ctx.resilient_parsing:  # as a shell completes
                 ctx.fail(f"{max(option.opts, key=len)} is given {given.count(option)} times, but takes one value.")
         return super().parse_args(ctx, args)
@@ -124,4 +124,4 @@ def longtail(
         ),
     ] = False,
 ) -> None:
-    """Take the options that come before a verb."""
+    """Parse the options that precede a verb."""

@@ -1,4 +1,4 @@
-"""``longtail compare``: several models, each trained on the training part and measured on the test part."""
+"""``longtail compare``: train several models on the training part, and measure each on the test part."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def compare_models(
     _check_pictures(pictures)
     settings, vectorizer = split_settings(set_)
     by_model = settings_by_model(split_models(models), settings)
-    for model, own in by_model.items():
-        registry.make(model, own, defaults=model_defaults(seed, jobs)).check_params()
+    for model, own_settings in by_model.items():
+        registry.make(model, own_settings, defaults=model_defaults(seed, jobs)).check_params()
     read = with_test_part(options.read(data, vectorizer or "tfidf"), seed)
     assert read.test is not None
     if not read.test.Y.nnz:
@@ -89,8 +89,8 @@ def compare_models(
     read.Z = read.test.Z = read.label_features()
     shared: dict[str, Any] = {"vector_size": read.vector_size, "propensity": propensities.a_and_b()}
     tasks = [
-        ModelTask("", model, own, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
-        for model, own in by_model.items()
+        ModelTask("", model, own_settings, model_defaults(seed + at, jobs, propensities), list(pictures), **shared)
+        for model, own_settings in by_model.items()
         for at in range(seeds)
     ]
     with tempfile.TemporaryDirectory(prefix="longtail-") as scratch:
@@ -116,7 +116,7 @@ def compare_models(
 
 
 def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict[str, Any]]:
-    """Train and measure each model; the fitted rankers are left in ``scratch/0/model`` and so on."""
+    """Train and measure each model. The fitted rankers are saved in ``scratch/0/model`` and so on."""
     from longtail.cli.worker import run_task, save_matrices
 
     save_matrices(data, scratch / "data")
@@ -130,8 +130,8 @@ def run_tasks(data: Dataset, tasks: list[ModelTask], scratch: Path) -> list[dict
 def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean of one model's results with several seeds, and under ``deviation`` their standard deviation.
 
-    The curves are those of the first seed. What one of them lacks, such as the calibration error of rare labels where
-    none was suggested, is None. If a seed failed, its error is the result.
+    The curves are those of the first seed. A value that one seed does not have is None, such as the calibration error
+    of rare labels if none was suggested. If a seed failed, the result is its error.
     """
     failed = next((row for row in rows if "error" in row), None)
     if failed is not None:
@@ -146,7 +146,7 @@ def over_seeds(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _check_pictures(pictures: dict[str, Path]) -> None:
-    """Refuse, before any work, pictures that could not be drawn."""
+    """Raise an error, before any work, if a picture could not be drawn."""
     if pictures:
         from longtail.report.figure import check_picture
 
@@ -169,7 +169,7 @@ def _draw_pictures(pictures: dict[str, Path], results: list[dict[str, Any]], tit
 
 
 def split_models(text: str) -> list[str]:
-    """Split at commas, except those inside brackets; each model once."""
+    """Split the value of ``--models`` at the commas outside brackets, without duplicates."""
     models, depth = [""], 0
     for character in text:
         depth += (character in "([") - (character in ")]")
@@ -181,7 +181,7 @@ def split_models(text: str) -> list[str]:
 
 
 def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the settings of each model; all are checked here, before anything is trained."""
+    """Return the settings of each model, after checking all of them before anything is trained."""
     if not models:
         raise SettingsError(f"--models names no model. Models: {', '.join(registry.names())}.")
     parts = {model: registry.used(model) for model in models}
@@ -195,6 +195,6 @@ def settings_by_model(models: list[str], settings: dict[str, Any]) -> dict[str, 
         model: {key: value for key, value in settings.items() if key.rpartition(".")[0] in names}
         for model, names in parts.items()
     }
-    for model, own in by_model.items():
-        registry.make(model, own)
+    for model, own_settings in by_model.items():
+        registry.make(model, own_settings)
     return by_model

@@ -1,4 +1,4 @@
-"""Where the verbs print, and how they end: results, remarks, JSON, errors and exit codes."""
+"""Print results, remarks, JSON and errors, and end verbs with the right exit code."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from longtail.errors import LongtailError, LongtailWarning
 
 
 class _Console(Console):
-    """A console that leaves a closed pipe to :func:`guarded`, as all other output does; rich would exit with code 1.
+    """A console that raises an error for a closed pipe, which :func:`guarded` handles; rich would exit with code 1.
 
-    Control characters are shown and not sent: a label name or a text must not steer the terminal of its reader.
+    Control characters are escaped, because a label name or a text must not control the user's terminal.
     """
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; where output is not a terminal, without the spaces that fill up lines."""
+        """Print. If output is not a terminal, leave out the spaces at the ends of lines."""
         if self.is_terminal:
             super().print(*objects, **options)
             return
         with self.capture() as captured:
             super().print(*objects, **options)
-        plain = _FILLED.sub("", captured.get())
+        plain = _TRAILING_SPACES.sub("", captured.get())
         super().print(plain, end="", markup=False, emoji=False, highlight=False, soft_wrap=True)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Return the pieces of what is printed, with control characters as Python would write them."""
+        """Yield the segments to print, with escaped control characters."""
         for segment in super().render(renderable, options):
             if segment.control is None and _CONTROL.search(segment.text):
                 yield Segment(printable(segment.text), segment.style)
@@ -52,16 +52,16 @@ class _Console(Console):
 
 
 def printable(text: str) -> str:
-    """Return a text with control characters as Python would write them; tables measure the width of the result."""
-    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    """Return a text with escaped control characters. Tables need it to measure the right width."""
+    return _CONTROL.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # the latter change the direction
-_FILLED = re.compile(r" +$", re.MULTILINE)
-out = _Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # room for tables in a file
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # \u20…: direction of writing
+_TRAILING_SPACES = re.compile(r" +$", re.MULTILINE)
+out = _Console(width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else 100)  # in a file, wide tables fit
 err = _Console(stderr=True)
 
-_PARTLY = re.compile(r"requested and \d+ written")  # of an array of NumPy
+_PARTLY_WRITTEN = re.compile(r"requested and \d+ written")  # NumPy's message when it could not write a whole array
 
 
 def print_result(message: str, style: str = "") -> None:
@@ -70,23 +70,23 @@ def print_result(message: str, style: str = "") -> None:
 
 
 def print_remark(message: str, style: str = "dim") -> None:
-    """Print a remark beside the result, on standard error; where that cannot be written to, work goes on without it."""
+    """Print a remark on standard error. If that cannot be written to, go on without it."""
     with suppress(OSError):
         err.print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def written(path: Path, what: str = "") -> str:
-    """Return the one sentence for a file or folder that was written."""
+    """Return the sentence that reports a file or folder that was written."""
     return f"Wrote {path}: {what}" if what else f"Wrote {path}"
 
 
 def as_word(path: Path) -> str:
-    """Return a path as one word of a shell command, to be copied."""
+    """Return a path quoted for a shell command that users can copy."""
     return shlex.quote(str(path))
 
 
 def print_json(document: Any) -> None:
-    """Print JSON on standard output; in ASCII where the output cannot take more."""
+    """Print JSON on standard output, in ASCII if the output's encoding is not Unicode."""
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=ascii_only, default=_json_value) + "\n")
 
@@ -97,18 +97,18 @@ def _json_value(value: Any) -> Any:
 
 
 def fail(message: str) -> NoReturn:
-    """Print what is wrong, and end with exit code 2."""
+    """Print an error, and end the command with exit code 2."""
     print_remark(f"error: {_with_options(message)}", style="bold red")
     raise typer.Exit(2)
 
 
 def _with_options(message: str) -> str:
-    """Replace names of Python parameters, as in "text= (--text-column on the command line)", by those of options."""
+    """Replace Python parameters by their options: "text= (--text-column on the command line)" by "--text-column"."""
     return re.sub(r"\S+ \((--[^()]+) on the command line\)", r"\1", message)
 
 
 class _Remarks(logging.Handler):
-    """Print what the library logs as remarks, each of them once: processes of one verb may log the same."""
+    """Print log messages of the library as remarks, each only once, as several processes may log the same."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,9 +125,9 @@ class _Remarks(logging.Handler):
 
 @contextmanager
 def logged_remarks(handler: logging.Handler | None = None) -> Iterator[None]:
-    """Show INFO and WARNING records of the library, and its warnings, while the block runs.
+    """Print the library's log messages from INFO on, and its warnings, while the block runs.
 
-    With `handler`, pass them to it.
+    With `handler`, pass them to it instead.
     """
     logger, chosen = logging.getLogger("longtail"), handler or _Remarks()
     before = logger.level
@@ -152,7 +152,7 @@ def logged_remarks(handler: logging.Handler | None = None) -> Iterator[None]:
 
 
 def guarded(verb: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a verb such that mistakes in the input end with one message and exit code 2."""
+    """Wrap a verb, so that errors in the input end it with one message and exit code 2."""
 
     @functools.wraps(verb)
     def run_guarded(*args: Any, **kwargs: Any) -> None:
@@ -165,7 +165,7 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
         except KeyboardInterrupt:
             print_remark("Interrupted.")
             raise typer.Exit(130) from None
-        except BrokenPipeError:  # the reader has seen enough, as `head` does
+        except BrokenPipeError:  # the reader of a pipe, such as `head`, has ended
             _discard_output()
         except OSError as error:
             with suppress(OSError):
@@ -182,14 +182,14 @@ def guarded(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def explained(error: OSError) -> str:
-    """Return what went wrong with a file in one sentence."""
+    """Return one sentence that explains the error of a file."""
     where = f"{error.filename}: " if error.filename is not None else ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and _PARTLY.search(str(error))):
+    if error.errno in (errno.ENOSPC, errno.EDQUOT) or (error.errno is None and _PARTLY_WRITTEN.search(str(error))):
         return f"{where}The disk is full. Free some space, or write to another disk."
     return f"{where}{error.strerror or error}."
 
 
 def _discard_output() -> None:
-    """Discard what is still to be printed: Python would complain about it at the end."""
+    """Discard buffered output, as Python would fail to write it at its end and print an error."""
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())

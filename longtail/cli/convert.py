@@ -1,4 +1,4 @@
-"""``longtail convert``: a dataset from one format to another."""
+"""``longtail convert``: convert a dataset from one format to another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions on the command line: ``--threshold``, metrics of decisions, and results per label as a file."""
+"""Shared options and results of decisions: ``--threshold``, metrics of decisions, and a file of results per label."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ThresholdOption = Annotated[
 
 @dataclass(frozen=True)
 class DecisionOptions:
-    """Number of labels per point, and the score that they need."""
+    """Options for the number of labels per point and their lowest score."""
 
     k: Annotated[
         int | None,
@@ -47,13 +47,13 @@ class DecisionOptions:
     threshold: ThresholdOption = None
 
     def of(self, tagger: Tagger) -> Thresholds:
-        """Return thresholds and limit for a model."""
+        """Return the thresholds and the limit to use with a model."""
         return tagger.thresholds(read_threshold(self.threshold), self.k)
 
 
 @dataclass(frozen=True)
 class DecisionResults:
-    """What ``evaluate`` computes beside the metrics of rankings."""
+    """Options for the results of ``evaluate`` in addition to the ranking metrics."""
 
     threshold: Annotated[
         str | None,
@@ -79,13 +79,13 @@ class DecisionResults:
 
     @property
     def wanted(self) -> bool:
-        """Whether any of them is."""
+        """Whether any of these results was requested."""
         return self.threshold is not None or self.per_label is not None
 
     def of(self, tagger: Tagger | None) -> Thresholds:
-        """Return thresholds and limit: with a threshold among the top 50, without one the top 5.
+        """Return the thresholds and the limit: the top 50 labels with a threshold, the top 5 without one.
 
-        Predictions of a file have no tagger, and so no threshold that was chosen for them.
+        For predictions from a file there is no tagger, and therefore no "auto" threshold.
         """
         from longtail.metrics.thresholds import Thresholds
 
@@ -118,11 +118,11 @@ def count_of(
     Parameters
     ----------
     thresholds : Thresholds
-        Lowest score of a label, and the number of labels per point, at most.
+        Lowest score of a label, and largest number of labels per point.
     scores, Y : csr_array, (N, L)
         Scores and correct labels.
     ignore : int array, (P, 2), optional
-        Pairs of row and label that do not count.
+        (row, label) pairs to leave out.
     trained : int array, (L,), optional
         Training points per label.
     """
@@ -141,7 +141,7 @@ def count_of(
 def write_per_label(
     path: Path, counts: DecisionCounts, names: Sequence[str], ids: Sequence[str] | None, trained: np.ndarray | None
 ) -> int:
-    """Write one line per label that occurs in the truth or among the decisions; return their number.
+    """Write one line per label that occurs in the truth or in the decisions, and return the number of lines.
 
     Parameters
     ----------
@@ -150,7 +150,7 @@ def write_per_label(
     counts : DecisionCounts
         Decided, true and correct pairs.
     names, ids : sequence of str, (L,)
-        Name of each label, and identifier where labels have one.
+        Names of the labels, and their identifiers if they have any.
     trained : int array, (L,), optional
         Training points per label.
     """
@@ -162,12 +162,12 @@ def write_per_label(
     labels = np.flatnonzero((counts.label_true > 0) | (counts.label_decided > 0)).tolist()
     with atomic_file(path) as fresh, fresh.open("w", encoding="utf-8", newline="") as text:
         table = csv.writer(text)
-        own = [] if ids is None else ["id"]
-        table.writerow([*own, "label", "training_points", "test_points", "suggested", "correct", *metrics])
+        id_column = [] if ids is None else ["id"]
+        table.writerow([*id_column, "label", "training_points", "test_points", "suggested", "correct", *metrics])
         for label in labels:
-            first = [] if ids is None else [ids[label]]
+            id_cell = [] if ids is None else [ids[label]]
             points = "" if trained is None else int(trained[label])
             numbers = [counts.label_true[label], counts.label_decided[label], counts.label_correct[label]]
-            row = [*first, names[label], points, *numbers, *(f"{metrics[key][label]:.2f}" for key in metrics)]
+            row = [*id_cell, names[label], points, *numbers, *(f"{metrics[key][label]:.2f}" for key in metrics)]
             table.writerow(row)
     return len(labels)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DEMO_MODELS = ("popular", "bonsai", registry.DEFAULT_MODEL)
 """The most frequent labels, a linear baseline, and the default model, which makes the suggestions."""
-_RARE_AT_MOST = 3  # training points of a rare label, at most
+_MAX_RARE = 3  # a label with at most so many training points is rare
 _EXAMPLES = 5
 TITLES = (
     "console music player with playlists",
@@ -87,7 +87,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
 
     def rare_pairs(matrix: csr_array) -> np.ndarray:
         frequency = counts[matrix.indices]
-        return entry_keys(matrix)[(frequency <= _RARE_AT_MOST) & (frequency > 0)]
+        return entry_keys(matrix)[(frequency <= _MAX_RARE) & (frequency > 0)]
 
     right = rare_pairs(csr_array(data.test.Y))
     baseline, other = (np.intersect1d(right, rare_pairs(scores)) for scores in predictions)
@@ -103,7 +103,7 @@ def rare_labels(data: Dataset, predictions: list[csr_array]) -> dict[str, Any]:
             }
         )
     return {
-        "at_most": _RARE_AT_MOST,
+        "at_most": _MAX_RARE,
         "pairs": len(right),
         "found_by_baseline": len(baseline),
         "found": len(other),

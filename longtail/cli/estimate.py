@@ -1,7 +1,7 @@
-"""What a training will take, before it starts: memory by a formula, time and model size measured on samples.
+"""Estimate what a training will take: memory from a formula, time and model size from samples.
 
-The ranker is fitted to two samples of the points, and time and size are extended to all points along a power of their
-number, which no sample of a few seconds determines better than within a factor of about two.
+The ranker is fitted to two samples of the points. Time and size are extrapolated to all points as a power of the number
+of points. With samples that take only seconds, this is accurate within a factor of about two.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from longtail.engine import memory
 from longtail.models.base import Ranker
 from longtail.sparse import labelled_rows
 
-_LARGER = 16  # the larger sample is one point in this many, within the limits below
+_LARGE_SAMPLE_DIVISOR = 16  # the larger sample is this part of all points, within the limits below
 _SMALLEST_SAMPLE, _LARGEST_SAMPLE = 500, 20_000
-_SMALLER = 3  # the smaller sample is one point in this many of the larger
-_POINTS_TO_COMPILE = 64  # points of the fit that compiles kernels
-_TIME_POWERS, _SIZE_POWERS = (0.7, 1.2), (0.0, 1.1)  # powers of the number of points that are believed
+_SMALL_SAMPLE_DIVISOR = 3  # the smaller sample is this part of the larger one
+_POINTS_TO_COMPILE = 64  # points of a first fit, which only compiles kernels
+_TIME_POWERS, _SIZE_POWERS = (0.7, 1.2), (0.0, 1.1)  # plausible powers; measured ones are limited to these
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a training is expected to take.
+    """Expected memory, time and model size of a training.
 
     Attributes
     ----------
     memory_bytes : float
-        Peak of the whole process, the data included.
+        Peak memory of the whole process, including the data.
     seconds : float
         Time of the fit.
     model_bytes : float
         Size of the saved model.
     n_sample : int
-        Points of the larger sample.
+        Number of points of the larger sample.
     """
 
     memory_bytes: float
@@ -54,20 +54,20 @@ def estimate(ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None = N
     Parameters
     ----------
     ranker : Ranker
-        Not changed.
+        The ranker to estimate. It is not changed.
     X, Y, Z : csr_array
         Points (N, D), their labels (N, L), and label text (L, D) or None.
     """
     rows = np.random.default_rng(0).permutation(labelled_rows(Y))
     n = len(rows)
     needed = memory.used_bytes() + ranker.memory_needed(X, Y, Z)
-    larger = min(n, _LARGEST_SAMPLE, max(_SMALLEST_SAMPLE, n // _LARGER))
-    smaller = max(1, min(larger, max(_POINTS_TO_COMPILE, larger // _SMALLER)))
-    _fit_sample(ranker, X, Y, Z, rows[:_POINTS_TO_COMPILE])  # so that kernels are compiled
+    larger = min(n, _LARGEST_SAMPLE, max(_SMALLEST_SAMPLE, n // _LARGE_SAMPLE_DIVISOR))
+    smaller = max(1, min(larger, max(_POINTS_TO_COMPILE, larger // _SMALL_SAMPLE_DIVISOR)))
+    _fit_sample(ranker, X, Y, Z, rows[:_POINTS_TO_COMPILE])  # compile kernels before the time is measured
     first = _fit_sample(ranker, X, Y, Z, rows[:smaller])
     second = _fit_sample(ranker, X, Y, Z, rows[:larger])
     seconds, size = (
-        _extended(small, large, (smaller, larger, n), powers)
+        _extrapolated(small, large, (smaller, larger, n), powers)
         for small, large, powers in zip(first, second, (_TIME_POWERS, _SIZE_POWERS), strict=True)
     )
     return Estimate(needed, seconds, size, larger)
@@ -76,7 +76,7 @@ def estimate(ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None = N
 def _fit_sample(
     ranker: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None, rows: np.ndarray
 ) -> tuple[float, float]:
-    """Return the seconds of a fit to some points, and the bytes of the saved model."""
+    """Fit to some points, and return the time in seconds and the size of the saved model in bytes."""
     chosen = np.sort(rows)
     begin = time.perf_counter()
     fitted = ranker.unfitted().fit(X[chosen], Y[chosen], label_features=Z)
@@ -87,8 +87,8 @@ def _fit_sample(
     return seconds, float(size)
 
 
-def _extended(small: float, large: float, sizes: tuple[int, int, int], powers: tuple[float, float]) -> float:
-    """Extend a quantity measured at two sizes to a third, along a power within limits."""
+def _extrapolated(small: float, large: float, sizes: tuple[int, int, int], powers: tuple[float, float]) -> float:
+    """Extrapolate a quantity from two sizes to a third one by a power law, whose power is limited to a range."""
     smaller, larger, n = sizes
     if larger <= smaller or min(small, large) <= 0:
         return large * n / max(1, larger)

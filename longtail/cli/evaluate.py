@@ -1,4 +1,4 @@
-"""``longtail evaluate``: a saved model on labelled data."""
+"""``longtail evaluate``: measure a saved model, or predictions in a file, on labelled data."""
 
 from __future__ import annotations
 
@@ -94,11 +94,12 @@ def evaluate_model(
         model_mb=measure.folder_mb(folder if saved_alone else folder / "ranker"),
     )
     if decisions.wanted:
-        thresholds, ids = decisions.of(tagger), tagger.label_ids_
+        thresholds = decisions.of(tagger)
         scores = resized(tagger.ranker_.predict(part.X, thresholds.limit), n_columns=part.n_labels)
-        names = [*tagger.label_names_, *_names(part)[tagger.n_labels_ :]]
-        own = None if ids is None else [*ids, *_names(part)[tagger.n_labels_ :]]
-        result |= _decided(decisions, thresholds, part, scores, names, own, test.counts)
+        unknown = part.shown_label_names()[tagger.n_labels_ :]
+        names = [*tagger.label_names_, *unknown]
+        ids = None if tagger.label_ids_ is None else [*tagger.label_ids_, *unknown]
+        result |= _decided(decisions, thresholds, part, scores, names, ids, test.counts)
     _show(result, f"{result['model']} on {which}", json=json)
 
 
@@ -116,10 +117,6 @@ def _show(result: dict[str, Any], title: str, *, json: bool) -> None:
         out.print(tables.decisions_table(result))
 
 
-def _names(data: Dataset) -> list[str]:
-    return list(data.label_names or data.label_ids or map(str, range(data.n_labels)))
-
-
 def _decided(
     wanted: DecisionResults,
     thresholds: Thresholds,
@@ -129,7 +126,7 @@ def _decided(
     ids: list[str] | None,
     trained: np.ndarray | None,
 ) -> dict[str, Any]:
-    """Compute the metrics of decisions, and write results per label; labels are in the order of the scores."""
+    """Compute the metrics of decisions, and write results per label. `names` and `ids` are those of the columns."""
     from longtail.sparse import resized
 
     Y = resized(part.Y, n_columns=scores.shape[1])
@@ -145,7 +142,7 @@ def _decided(
 
 
 def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path) -> tuple[Dataset, Dataset, str]:
-    """Read DATA; return it, its points to measure a model on with labels in the model's order, and what they are."""
+    """Read DATA. Return it, its part to measure a model on (labels in the model's order), and a name of that part."""
     read = options.for_model(tagger, data).read(data, tagger.vectorizer_ or "tfidf")
     which = f"{'all' if read.test is None else 'the test part'} of {read.name}"
     part = _in_order_of_labels(read if read.test is None else read.test, tagger)
@@ -164,7 +161,7 @@ def labelled_part(tagger: Tagger, options: DataOptions, data: str, folder: Path)
 
 
 def warn_if_trained_on(tagger: Tagger, part: Dataset, which: str) -> None:
-    """Warn where these very points were the training data of the model, by their checksum."""
+    """Print a warning if the model was trained on exactly these points, which their checksum shows."""
     from longtail.model_card import data_checksum
 
     if data_checksum(part.X, part.Y) == tagger.notes_.get("training_data", {}).get("checksum"):
@@ -176,14 +173,14 @@ def warn_if_trained_on(tagger: Tagger, part: Dataset, which: str) -> None:
 
 
 def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
-    """Return the data with its labels in the model's order: a table numbers labels in the order of its rows."""
+    """Return the data with its labels in the model's order, as a table numbers them in the order of its rows."""
     names = list(tagger.label_ids_ or tagger.label_names_)
     if tagger.label_counts_ is not None and part.label_ids is not None and part.label_ids != names:
         current = tagger.current_names(part.label_ids)
-        if len(set(current)) < len(current):  # the data has a label by its former and by its present name
+        if len(set(current)) < len(current):  # the data uses both the former and the current name of a label
             current = part.label_ids
         if tagger.label_ids_ is not None and not set(names) & set(current):
-            names = list(tagger.label_names_)  # the data gives names where the model was trained with identifiers
+            names = list(tagger.label_names_)  # the data has names, and the model was trained with identifiers
         part = replace(part, label_ids=current).with_labels(names)
     return replace(part, Y=tagger.current_labels(part.Y))
 
@@ -191,7 +188,7 @@ def _in_order_of_labels(part: Dataset, tagger: Tagger) -> Dataset:
 def evaluate_predictions(
     path: Path, read: Dataset, propensities: PropensityOptions, decisions: DecisionResults, *, json: bool
 ) -> None:
-    """Print all metrics of predictions that are in a file."""
+    """Print all metrics of predictions in a file."""
     from longtail.cli import measure
     from longtail.data.predictions import read_predictions
     from longtail.metrics import calibration_error, full_report, inverse_propensity, to_unit
@@ -219,17 +216,17 @@ def evaluate_predictions(
     costs = dict.fromkeys(("train_seconds", "peak_memory_mb", "model_mb"))
     result = measure.result_row(path.name, report, **costs)
     if decisions.wanted:
-        names = [*_names(part), *unknown]
+        names = [*part.shown_label_names(), *unknown]
         ids = part.label_ids if part.label_ids != part.label_names else None
-        own = None if ids is None else [*ids, *unknown]
+        ids = None if ids is None else [*ids, *unknown]
         trained = None if read.test is None else label_counts(train_Y)
-        result |= _decided(decisions, thresholds, part, given, names, own, trained)
+        result |= _decided(decisions, thresholds, part, given, names, ids, trained)
     points = number_of(part.n_points, "point")
     _show(result, f"{path.name} on {which} of {read.name}: {points}", json=json)
 
 
 def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: PropensityOptions) -> np.ndarray:
-    """Compute inverse propensities from the training counts of the model, or from the data where it has none."""
+    """Compute inverse propensities from the model's label frequencies, or from the data if it has none."""
     from longtail.metrics import inverse_propensity
 
     counts = _counts(tagger, part)
@@ -240,7 +237,10 @@ def _weights(tagger: Tagger, read: Dataset, part: Dataset, propensities: Propens
 
 
 def _counts(tagger: Tagger, part: Dataset) -> np.ndarray | None:
-    """Return training points per label, if the model has them; labels that it never saw come last and have none."""
+    """Return the training points per label, with 0 for labels of the data that the model does not have.
+
+    Return None if the model was saved without label frequencies.
+    """
     import numpy as np
 
     if tagger.label_counts_ is None:

@@ -1,4 +1,4 @@
-"""``longtail explain``: why labels were suggested for a text."""
+"""``longtail explain``: show why labels were suggested for a text."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from longtail.explain import Explanation, LabelExplanation
 
 _WORDS_SHOWN = 8  # per direction
-_NEIGHBOUR_LABELS = 6  # of a neighbour
-_CERTAIN = 1000.0  # a bias beyond it is no weight: it stands for the probability 1 of a model's only label
+_NEIGHBOUR_LABELS = 6  # labels that are shown of a neighbour
+_NAME_WIDTH = 30  # characters of each of them
+_CERTAIN = 1000.0  # a larger bias is not a real weight: it gives the only label of a model the probability 1
 TextArgument = Annotated[
     list[str] | None, typer.Argument(metavar="TEXT", help="The text, as with --text.", show_default=False)
 ]
@@ -70,45 +71,45 @@ def _print_explanation(explanation: Explanation) -> None:
         else "change of the score without the word"
     )
     print_result(f"Effect of words: {unit}", style="dim")
-    for one in explanation:
-        points = "" if one.n_points is None else f"  ({number_of(one.n_points, 'training point')})"
-        score = f"{one.score:.3f}" if one.listed else f"< {one.score:.3f}, not among the labels listed"
-        print_result(f"\n{one.label}  {score}{points}", style="bold")
-        out.print(_facts_table(one))
+    for label in explanation:
+        points = "" if label.n_points is None else f"  ({number_of(label.n_points, 'training point')})"
+        score = f"{label.score:.3f}" if label.listed else f"< {label.score:.3f}, not among the labels listed"
+        print_result(f"\n{label.label}  {score}{points}", style="bold")
+        out.print(_evidence_table(label))
     if explanation.words_left_out:
         left_out = number_of(explanation.words_left_out, "word")
-        print_result(f"\nNot looked at: {left_out} of this long text.", style="dim")
+        print_result(f"\nNot examined: {left_out} of this long text.", style="dim")
 
 
-def _facts_table(one: LabelExplanation) -> Table:
-    """Return words, matching label text, near training points and members as lines with a heading each."""
+def _evidence_table(label: LabelExplanation) -> Table:
+    """Return a table of the evidence for a label: words, matching label text, nearest training points, members."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table.grid(padding=(0, 2))
-    for name, words in (("raised by", one.raised), ("lowered by", one.lowered)):
+    for name, words in (("raised by", label.raised), ("lowered by", label.lowered)):
         shown = ", ".join(str(word) for word in words[:_WORDS_SHOWN])
         if shown:
             table.add_row(Text(f"  {name}", "dim"), Text(shown))
-    if not one.words:
+    if not label.words:
         table.add_row(Text("  words", "dim"), Text("no single word changes the score"))
-    if one.bias is not None and one.bias < _CERTAIN:
-        table.add_row(Text("  bias", "dim"), Text(f"{one.bias:+.3f}"))
-    if one.label_words:
-        table.add_row(Text("  in the label's text", "dim"), Text(", ".join(one.label_words[:_WORDS_SHOWN])))
-    for at, point in enumerate(one.neighbours):
+    if label.bias is not None and label.bias < _CERTAIN:
+        table.add_row(Text("  bias", "dim"), Text(f"{label.bias:+.3f}"))
+    if label.label_words:
+        table.add_row(Text("  in the label's text", "dim"), Text(", ".join(label.label_words[:_WORDS_SHOWN])))
+    for at, point in enumerate(label.neighbours):
         names = ", ".join(_short_name(name) for name in point.labels[:_NEIGHBOUR_LABELS])
         names += ", …" if len(point.labels) > _NEIGHBOUR_LABELS else ""
         row = "" if point.row is None else f"row {point.row}: "
         table.add_row(Text("" if at else "  nearest points", "dim"), Text(f"{point.similarity:.2f}  {row}{names}"))
-    for at, member in enumerate(one.members):
-        own = f"{member.score:.3f} (rank {member.rank})" if member.score is not None else "not listed"
+    for at, member in enumerate(label.members):
+        score = f"{member.score:.3f} (rank {member.rank})" if member.score is not None else "not listed"
         share = "" if member.contribution is None else f"{member.contribution:+.2f}  "
-        table.add_row(Text("" if at else "  members, log odds", "dim"), Text(f"{share}{member.member} {own}"))
-    if one.without_members is not None:
-        table.add_row("", Text(f"{one.without_members:+.2f}  without them"))
+        table.add_row(Text("" if at else "  members, log odds", "dim"), Text(f"{share}{member.member} {score}"))
+    if label.without_members is not None:
+        table.add_row("", Text(f"{label.without_members:+.2f}  without them"))
     return table
 
 
-def _short_name(name: str, longest: int = 30) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+def _short_name(name: str) -> str:
+    return name if len(name) <= _NAME_WIDTH else f"{name[: _NAME_WIDTH - 1]}…"

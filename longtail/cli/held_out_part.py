@@ -1,4 +1,4 @@
-"""Hold out a test part of data that has none."""
+"""Hold out a test part if the data has none."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ TEST_SHARE = 0.2
 
 
 def with_test_part(data: Dataset, seed: int, share: float = TEST_SHARE) -> Dataset:
-    """Hold out a share of the points as a test part where there is none.
+    """Hold out a fraction of the points as a test part if there is none.
 
-    The vectoriser is then fitted on the training part alone. The last training point of a label is never held out.
+    The vectoriser is then fitted again, to the training part only. The last training point of a label is never held
+    out.
     """
     if data.test is not None:
         return data

@@ -1,4 +1,4 @@
-"""``longtail inspect``: what a model folder holds."""
+"""``longtail inspect``: show the content of a model folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LabelOption = Annotated[
 def inspect_model(
     folder: ModelFolder, label: LabelOption = None, verify: VerifyFlag = False, json: JsonFlag = False
 ) -> None:
-    """Show what a saved model is, how it was trained and what it holds."""
+    """Show what a saved model is, how it was trained, and its arrays and parts."""
     if label is not None:
         from longtail.cli import near_labels
 
@@ -52,7 +52,7 @@ def inspect_model(
 
 
 def describe_folder(folder: Path, verify: bool) -> dict[str, Any]:
-    """Collect the facts of a model folder and of the folders in it, without loading the model."""
+    """Collect the facts about a model folder and its parts, without loading the model."""
     import json
 
     from longtail import store
@@ -82,7 +82,7 @@ def describe_folder(folder: Path, verify: bool) -> dict[str, Any]:
 
 
 def _label_facts(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the most frequent labels, and the number of rare ones."""
+    """Return the most frequent labels, and the numbers of labels with one training point and with none."""
     import numpy as np
 
     from longtail.names import Names
@@ -102,7 +102,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     checked = ", all checksums and arrays are correct" if facts["verified"] else ""
     out.print(_styled_line((facts["folder"], "bold"), f"  {size(facts['mb'])}, longtail {facts['longtail']}{checked}"))
     tree = Tree(_styled_line((facts["kind"], "bold")))
-    _grow(tree, facts)
+    _add_facts(tree, facts)
     out.print(tree)
 
 
@@ -112,8 +112,8 @@ def _styled_line(*parts: tuple[str, str] | str) -> Text:
     return Text.assemble(*parts)
 
 
-def _grow(tree: Tree, part: dict[str, Any]) -> None:
-    """Add the facts of one model, and of the models in it, to the tree that is printed."""
+def _add_facts(tree: Tree, part: dict[str, Any]) -> None:
+    """Add the facts about one model, and about the models inside it, to a printed tree."""
     from rich.table import Table
 
     from longtail.cli.tables import held_out_table
@@ -153,4 +153,5 @@ def _grow(tree: Tree, part: dict[str, Any]) -> None:
             table.add_row(_styled_line(name), array["dtype"], shape, size(array["mb"]))
         tree.add(table)
     for name, inner in part["parts"].items():
-        _grow(tree.add(_styled_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {size(inner['mb'])}")), inner)
+        heading = _styled_line((f"{name}: ", "dim"), (inner["kind"], "bold"), f"  {size(inner['mb'])}")
+        _add_facts(tree.add(heading), inner)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LabelChange(enum.StrEnum):
-    """What to do with the labels."""
+    """The kinds of changes to labels."""
 
     list = "list"
     add = "add"
@@ -33,7 +33,7 @@ ChangeArgument = Annotated[
         metavar="CHANGE",
         help="list: print labels, or those whose name or identifier contains LABEL; "
         "add: suggest new labels by their text, or retired ones again; rename OLD NEW; "
-        "merge: suggest --into LABEL in their place; retire: suggest them no more.",
+        "merge: suggest --into LABEL instead of them; retire: stop suggesting them.",
         show_default=False,
     ),
 ]
@@ -76,7 +76,7 @@ def change_labels(
 ) -> None:
     """List or change the labels of a saved model without training. A running service loads the changed model.
 
-    The model folder is replaced as a whole: the old one stays if anything fails.
+    The model folder is replaced in one step. If anything fails, the old one stays.
     """
     from longtail import store
 
@@ -85,7 +85,7 @@ def change_labels(
     if change is LabelChange.list:
         _print_labels(folder, names, json)
         return
-    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+    with store.locked(folder.absolute()):  # no other process may change it between loading and saving
         tagger: Any = registry.load(folder, mmap=False)
         _check_named(tagger, folder)
         if change is LabelChange.add:
@@ -126,7 +126,7 @@ def _check_named(tagger: Any, folder: Path) -> None:
 
 
 def _print_labels(folder: Path, parts: list[str], json: bool) -> None:
-    """Print labels with their training points, the most frequent first: all, or those that contain one of `parts`."""
+    """Print labels with their training points, the most frequent first: all labels, or those with one of `parts`."""
     tagger: Any = registry.load(folder)
     _check_named(tagger, folder)
     moved = tagger.moved_labels()
@@ -160,7 +160,7 @@ def _print_labels(folder: Path, parts: list[str], json: bool) -> None:
 
 
 def _check_options(change: LabelChange, names: list[str], options: dict[str, Any]) -> None:
-    """Refuse options that belong to another change, and too few or too many labels."""
+    """Raise an error for options of another change, and for too few or too many labels."""
     allowed = {LabelChange.add: {"--text", "--id", "--labels-file"}, LabelChange.merge: {"--into"}}.get(change, set())
     given = {name for name, value in options.items() if value is not None}
     if given - allowed:
@@ -176,7 +176,7 @@ def _check_options(change: LabelChange, names: list[str], options: dict[str, Any
 
 
 def _add(tagger: Tagger, names: list[str], text: str | None, id_: str | None, path: Path | None) -> list[str]:
-    """Add labels, and return the names of all of them."""
+    """Add labels from the command line and from a file, and return the names of all of them."""
     if path is None:
         tagger.add_labels(names, None if text is None else [text], None if id_ is None else [id_])
         return names

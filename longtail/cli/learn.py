@@ -1,4 +1,4 @@
-"""``longtail learn``: store corrections in a model's feedback log and train it on them where it can, or undo them."""
+"""``longtail learn``: store corrections in a model's feedback log and train it on them, or take corrections back."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Corrections = Annotated[
 ]
 LogFile = Annotated[
     Path | None,
-    typer.Option("--feedback", metavar="FILE", help="Feedback log; beside the model by default.", show_default=False),
+    typer.Option("--feedback", metavar="FILE", help="Feedback log; next to the model by default.", show_default=False),
 ]
 NewLabelsFlag = Annotated[
     bool,
-    typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like known labels joined."),
+    typer.Option("--new-labels", help="Store labels of DATA as new ones, even if they look like joined known labels."),
 ]
 UndoFlag = Annotated[
     bool, typer.Option("--undo", help="Take corrections out of the log: those of DATA, or those that --id names.")
@@ -90,7 +90,8 @@ def learn_corrections(
     facts: dict[str, Any] = {"model": folder, "feedback": log.path, "stored": 0, "duplicates": 0}
     if data is not None:
         given = _read(data, options.for_model(tagger, data))
-        names = [_names(given)[label] for label in sorted(set(given.Y.indices.tolist()))]
+        all_names = given.shown_label_names()
+        names = [all_names[label] for label in sorted(set(given.Y.indices.tolist()))]
         known = tagger.label_numbers()
         if not new_labels:
             _refuse_uncut_labels(data, names, known)
@@ -103,7 +104,7 @@ def learn_corrections(
         with doing(f"learning from {log.path.name}"):
             learnt = learn_from_log(folder, log)
         facts |= {"learnt": learnt.points, "unknown_labels": list(learnt.unknown_labels)}
-        if hasattr(tagger.ranker_, "learning_members"):  # of a blend, some members learn only when it is fitted
+        if hasattr(tagger.ranker_, "learning_members"):  # in a blend, some members can only learn in a new training
             facts["learnt_by"] = list(dict.fromkeys(member.kind for member in tagger.ranker_.learning_members()))
     if json:
         print_json(facts)
@@ -137,7 +138,7 @@ def _take_back(folder: Path, tagger: Tagger, log: FeedbackLog, ids: list[str], *
 
 
 def _what_learnt(ranker: Any, folder: Path, facts: dict[str, Any]) -> str:
-    """Return what was trained: the whole model, or the members of a blend that learn without a new training."""
+    """Return a sentence about what was trained: the whole model, or those members of a blend that can learn."""
     if not facts["learnt"]:
         return f"No new correction to train {folder} on"
     corrections = number_of(facts["learnt"], "correction")
@@ -156,13 +157,9 @@ def _read(name: str, options: DataOptions) -> Dataset:
     return data
 
 
-def _names(data: Dataset) -> Sequence[str]:
-    return data.label_names or data.label_ids or [str(label) for label in range(data.n_labels)]
-
-
 def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
-    """Yield corrections in batches, each with an id made of its content."""
-    names, bounds, indices = _names(data), data.Y.indptr.tolist(), data.Y.indices.tolist()
+    """Yield batches of corrections. The id of each is computed from its content, so that it is stored only once."""
+    names, bounds, indices = data.shown_label_names(), data.Y.indptr.tolist(), data.Y.indices.tolist()
     batch: list[dict[str, Any]] = []
     for i, text in enumerate(data.texts or ()):
         labels = [names[label] for label in indices[bounds[i] : bounds[i + 1]]]
@@ -178,7 +175,7 @@ def _corrections(data: Dataset) -> Iterator[list[dict[str, Any]]]:
 
 
 def _refuse_uncut_labels(data: str, names: Sequence[str], known: Container[str]) -> None:
-    """Refuse labels that are probably several known ones in one: a model that learns them does not forget them."""
+    """Raise an error if labels are probably several known labels joined, as a model cannot unlearn them."""
     from longtail.data.separators import separator_of_known
 
     separator = separator_of_known(names, known)

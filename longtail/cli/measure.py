@@ -1,4 +1,4 @@
-"""Accuracy and cost of a model: every metric of the field, time, memory and size."""
+"""Measure accuracy and cost of a model: all metrics, time, memory and size."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class EvaluationSet(NamedTuple):
     """Points with known labels, and the weight of each label."""
 
     X: csr_array  # (N, D)
-    Y: csr_array  # (N, L); labels that the ranker never saw may follow its own
+    Y: csr_array  # (N, L); labels that the ranker does not have come after those that it has
     weights: np.ndarray  # (L,) inverse propensities
-    ignore: np.ndarray | None  # (P, 2) pairs of row and label that do not count
-    counts: np.ndarray | None = None  # (L,) training points per label, where they are known
+    ignore: np.ndarray | None  # (P, 2) pairs of row and label to leave out
+    counts: np.ndarray | None = None  # (L,) training points per label, if they are known
 
 
 class Stopwatch:
-    """Seconds of wall time without compilation, and the seconds of compiling kernels for the first time."""
+    """Wall time in seconds without compilation, and the time of compiling kernels."""
 
     seconds = 0.0
     compiling = 0.0
@@ -41,7 +41,7 @@ class Stopwatch:
 
 @contextmanager
 def stopwatch() -> Iterator[Stopwatch]:
-    """Time the block without compilation, which happens once per machine and is no property of a model."""
+    """Measure the time of a block without compilation, which happens once per machine and not once per model."""
     from numba.core import event
 
     watch = Stopwatch()
@@ -52,13 +52,13 @@ def stopwatch() -> Iterator[Stopwatch]:
 
 
 def accuracy(ranker: Ranker, test: EvaluationSet) -> dict[str, Any]:
-    """Compute every metric of a ranker, and the time per point in a batch."""
+    """Compute all metrics of a ranker, and the prediction time per point in a batch."""
     return scores_and_accuracy(ranker, test)[1]
 
 
 def scores_and_accuracy(ranker: Ranker, test: EvaluationSet) -> tuple[csr_array, dict[str, Any]]:
-    """Return the scores of the best labels of each point as well, (N, L)."""
-    ranker.predict(test.X[:1], k=max(KS))  # work that is done once does not count as time per point
+    """Compute :func:`accuracy`, and return also the scores of the best labels of each point, (N, L)."""
+    ranker.predict(test.X[:1], k=max(KS))  # do work that happens only once before the time is measured
     with stopwatch() as watch:
         ranker.predict(test.X, k=max(KS))
     scores = resized(ranker.predict(test.X, k=RERANK_DEPTH), n_columns=test.Y.shape[1])
@@ -72,10 +72,10 @@ def scores_and_accuracy(ranker: Ranker, test: EvaluationSet) -> tuple[csr_array,
 
 
 def trade_off(ranker: Ranker, test: EvaluationSet, report: dict[str, Any]) -> list[dict[str, float]]:
-    """Compute the curve between P@k and PSP@k, along a ranker's parameter `tail` if it has one, else along β.
+    """Compute the curve of P@k against PSP@k, along a ranker's parameter `tail` if it has one, or else along β.
 
-    Each point has ``tail`` or ``beta``, from 0 to 1 in steps of a quarter, ``P@k`` and ``PSP@k``. The ranker is left
-    as it was.
+    Each point of the curve has ``tail`` or ``beta``, from 0 to 1 in steps of a quarter, ``P@k`` and ``PSP@k``. The
+    ranker's own `tail` is restored.
     """
     if "tail" not in ranker.get_params(deep=False):
         return [point for point in report["frontier"] if point["beta"] >= 0]
@@ -89,7 +89,7 @@ def trade_off(ranker: Ranker, test: EvaluationSet, report: dict[str, Any]) -> li
 
 
 def result_row(model: str, report: dict[str, Any], **costs: float | None) -> dict[str, Any]:
-    """Return one model's object as ``--json`` prints it, its keys in the order of the documentation."""
+    """Return one model's results as ``--json`` prints them, with the keys in the order of the documentation."""
     row: dict[str, Any] = {"model": model}
     row |= {f"{metric}@{k}": report[f"{metric}@{k}"] for metric in METRIC_NAMES for k in KS}
     row |= {key: report.get(key) for key in ("ECE@1", "ECE-rare@1")}
@@ -104,9 +104,9 @@ def folder_mb(folder: str | os.PathLike[str]) -> float:
 
 
 def peak_memory_mb() -> float:
-    """Return the largest amount of memory that this process has held, in megabytes.
+    """Return the peak memory of this process, in megabytes.
 
-    On Linux from the kernel's record of this very program; ``getrusage`` would include what its parent held.
+    On Linux it is read from /proc, because ``getrusage`` would include the memory of the parent process.
     """
     try:
         for line in Path("/proc/self/status").read_text().splitlines():

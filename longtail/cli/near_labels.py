@@ -1,4 +1,4 @@
-"""The labels near one label, in a model's label graph and by its label vectors, as a table."""
+"""Find the labels near one label, by a model's label graph and by its label vectors, and show them as a table."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class NearLabels(NamedTuple):
     ranker: Any
     label: int
     near: dict[str, Any]
-    """``graph`` and ``vectors``: labels and how strongly they are joined, or their cosine."""
+    """``graph``: labels and the weights of their edges; ``vectors``: labels and their cosine similarities."""
     names: Sequence[str]
 
     def facts(self) -> dict[str, Any]:
-        """Return the lists as JSON values, with names."""
+        """Return both lists as JSON values, with the names of the labels."""
         facts: dict[str, Any] = {"label": self.names[self.label]}
         for kind, key in (("graph", "weight"), ("vectors", "cosine")):
             labels, values = self.near[kind]
@@ -37,7 +37,7 @@ class NearLabels(NamedTuple):
 
 
 def find_near_labels(folder: Path, label: str) -> NearLabels:
-    """Load a model and find the labels near one that is given by name, identifier or number."""
+    """Load a model, and find the labels near a label that is given by name, identifier or number."""
     tagger = registry.load_tagger(folder)
     ranker: Any = tagger.ranker_
     if not hasattr(ranker, "near_labels"):
@@ -49,7 +49,7 @@ def find_near_labels(folder: Path, label: str) -> NearLabels:
 
 
 def near_labels_table(facts: dict[str, Any]) -> Table:
-    """Return the two lists side by side."""
+    """Return a table with both lists side by side."""
     from rich.table import Table
     from rich.text import Text
 

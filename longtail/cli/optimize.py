@@ -1,4 +1,4 @@
-"""``longtail optimize``: the number of labels and the threshold with the best F1."""
+"""``longtail optimize``: find the number of labels and the threshold with the best F1."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_MOST_PER_POINT = (1, 2, 3, 5, 10, 20, 50)
+_LIMITS = (1, 2, 3, 5, 10, 20, 50)
 _THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class F1Average(StrEnum):
-    """Which F1 is maximised."""
+    """The kinds of F1 that can be maximised."""
 
     micro = "micro"
     macro = "macro"
@@ -67,23 +67,22 @@ def optimize_threshold(
     from longtail.sparse import resized
 
     with doing("predicting"):
-        scores = resized(tagger.ranker_.predict(part.X, max(_MOST_PER_POINT)), n_columns=part.n_labels)
+        scores = resized(tagger.ranker_.predict(part.X, max(_LIMITS)), n_columns=part.n_labels)
     with doing("comparing thresholds"):
-        table = threshold_table(part.Y, scores, _MOST_PER_POINT, _THRESHOLDS, goal=goal.value, ignore=part.ignore)
+        table = threshold_table(part.Y, scores, _LIMITS, _THRESHOLDS, goal=goal.value, ignore=part.ignore)
         tried = [
-            choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore)
-            for limit in _MOST_PER_POINT
+            choose_thresholds(part.Y, scores, goal=goal.value, limit=limit, ignore=part.ignore) for limit in _LIMITS
         ]
-        best = max(tried, key=lambda found: round(found.f1, 2))  # of equal ones the smallest limit: fewer to look at
+        best = max(tried, key=lambda thresholds: round(thresholds.f1, 2))  # the smallest limit if several are equal
         if by_frequency:
             import numpy as np
 
-            more = part.n_labels - len(tagger.label_counts_)
-            counts = np.append(tagger.label_counts_, np.zeros(more, np.int64))
+            n_unknown = part.n_labels - len(tagger.label_counts_)
+            counts = np.append(tagger.label_counts_, np.zeros(n_unknown, np.int64))
             best = choose_thresholds(
                 part.Y, scores, goal=goal.value, limit=best.limit, counts=counts, ignore=part.ignore
             )
-    rows = [{"limit": limit, "f1": found.tolist()} for limit, found in zip(_MOST_PER_POINT, table, strict=True)]
+    rows = [{"limit": limit, "f1": f1.tolist()} for limit, f1 in zip(_LIMITS, table, strict=True)]
     facts: dict[str, Any] = {"goal": goal.value, "thresholds": _THRESHOLDS, "table": rows, "best": best.to_json()}
     if save:
         _save_thresholds(folder, tagger, best)
@@ -100,12 +99,12 @@ def optimize_threshold(
 
 
 def _save_thresholds(folder: Path, measured: Tagger, best: Thresholds) -> None:
-    """Store thresholds in the model as it is now: labels may have been changed, or corrections learnt, meanwhile."""
+    """Load the model again and store thresholds in it: its labels may have been changed in the meantime."""
     from longtail import store
 
-    with store.held(folder.absolute()):  # no other process may change it between loading and saving
+    with store.locked(folder.absolute()):  # no other process may change it between loading and saving
         tagger: Any = registry.load(folder, mmap=False)
         if any(tagger.notes_.get(key) != measured.notes_.get(key) for key in ("training", "training_data")):
-            raise ModelError(f"{folder}: was trained again meanwhile, so these thresholds are not its own. Try again.")
+            raise ModelError(f"{folder}: was trained again in the meantime, so these thresholds do not fit. Try again.")
         tagger.notes_["thresholds"] = best.to_json()
         tagger.save(folder)

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and what they are turned into: data, settings of models, folders to write.
+"""Define the options that several verbs share, and turn them into data, settings of models and folders to write.
 
 A group of options is a dataclass. A verb takes one parameter of that class, and :func:`expanded` replaces it by one
 command-line option per field, so that an option has the same name and help text in every verb.
@@ -72,7 +72,7 @@ TextColumnOption = Annotated[
 
 @dataclass(frozen=True)
 class DataOptions:
-    """How a dataset is read."""
+    """Options for reading a dataset."""
 
     format: FormatOption = None
     text_column: TextColumnOption = None
@@ -99,13 +99,13 @@ class DataOptions:
     ] = None
 
     def refuse_given(self, why: str) -> None:
-        """Refuse the options that are given, where they have no effect."""
+        """Raise an error if any of these options was given, because they would have no effect."""
         given = [name for name, value in vars(self).items() if value is not None]
         if given:
             raise SettingsError(f"--{given[0].replace('_', '-')} has no effect: {why}. Leave it out.")
 
     def for_model(self, tagger: Tagger, name: str) -> DataOptions:
-        """Return options that cut labels at the separator of a model's training data, unless a separator is given."""
+        """Return the options with the separator of a model's training data, unless another separator was given."""
         separator = tagger.notes_.get("labels_separator")
         if self.labels_separator is not None or separator is None or not Path(name).exists():
             return self
@@ -119,14 +119,13 @@ class DataOptions:
         import longtail
 
         path = longtail.DEMO if name == "demo" and not Path(name).exists() else Path(name)
-        # what the options are called in Python
-        named = {"text_column": "text", "labels_column": "labels", "labels_file": "label_texts"}
-        given = {named.get(key, key): value for key, value in vars(self).items() if value is not None}
+        in_python = {"text_column": "text", "labels_column": "labels", "labels_file": "label_texts"}
+        given = {in_python.get(key, key): value for key, value in vars(self).items() if value is not None}
         compare = getattr(vectorizer, "ngrams", None) == "auto"
         vectors = given.pop("vectors", None) if compare else None
         with doing(f"reading {name}"):
-            first = None if compare else vectorizer
-            data = longtail.read(path, vectorizer=first, require_labels=require_labels, **given)
+            chosen = None if compare else vectorizer
+            data = longtail.read(path, vectorizer=chosen, require_labels=require_labels, **given)
         if compare:
             vectorize_comparing(data, vectorizer, vectors)
         data.name = "demo" if name == "demo" else data.name
@@ -135,7 +134,7 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class VectorDataOptions(DataOptions):
-    """How DATA is read, with ready vectors of its texts."""
+    """Options for reading DATA, with ready vectors of its texts."""
 
     vectors: Annotated[
         str | None,
@@ -148,9 +147,9 @@ class VectorDataOptions(DataOptions):
 
 
 def vectorize_comparing(data: Dataset, vectorizer: TextVectorizer, vectors: str | None = None) -> None:
-    """Compute features from the texts, with the n-grams that rank held-out points best where these are "auto".
+    """Compute features from the texts. If `ngrams` is "auto", choose the n-grams that rank held-out points best.
 
-    `vectors` names files with ready vectors.
+    `vectors` are the names of files with ready vectors.
     """
     from longtail.data.reading import vectorize
     from longtail.data.vectors import add_vectors, read_vectors
@@ -196,17 +195,17 @@ class PropensityOptions:
 
 
 def expanded(verb: Callable[..., None]) -> Callable[..., None]:
-    """Replace each parameter that is a group of options by one command-line option per field."""
+    """Replace each parameter of a verb that is a group of options by one command-line option per field."""
     hints = get_type_hints(verb, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     shown: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(verb).parameters.items():
         if name in groups:
-            own = get_type_hints(groups[name], include_extras=True)
+            fields = get_type_hints(groups[name], include_extras=True)
             shown += [
                 inspect.Parameter(
-                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=own[field.name]
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=fields[field.name]
                 )
                 for field in dataclasses.fields(groups[name])
             ]
@@ -215,7 +214,7 @@ def expanded(verb: Callable[..., None]) -> Callable[..., None]:
     for parameter in shown:
         kind, info = get_args(parameter.annotation)
         if kind is bool and info.metavar is None:
-            info.metavar = ""  # a flag takes no value; typer would print <bool> behind it
+            info.metavar = ""  # a flag takes no value, but typer would print <bool> after it
 
     @functools.wraps(verb)
     def run_expanded(**given: Any) -> None:
@@ -229,28 +228,28 @@ def expanded(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def split_settings(texts: list[str] | None) -> tuple[dict[str, Any], TextVectorizer | None]:
-    """Return the ``--set`` options of models, and the vectoriser that ``text.…`` options describe, if there are any."""
+    """Return the ``--set`` options of models, and the vectoriser of the ``text.…`` options, or None without such."""
     settings = dict(registry.parse_setting(text) for text in texts or [])
-    own = {key.removeprefix("text."): settings.pop(key) for key in list(settings) if key.startswith("text.")}
-    if not own:
+    of_text = {key.removeprefix("text."): settings.pop(key) for key in list(settings) if key.startswith("text.")}
+    if not of_text:
         return settings, None
     from longtail.data.text import TextVectorizer
 
     known = TextVectorizer().get_params()
-    for key, value in own.items():
+    for key, value in of_text.items():
         if key not in known:
             raise SettingsError(f"TF-IDF has no parameter {key!r}. Its parameters: {', '.join(sorted(known))}.")
-        own[key] = tuple(value) if isinstance(value, list) else value
-    vectorizer = TextVectorizer(**own)
+        of_text[key] = tuple(value) if isinstance(value, list) else value
+    vectorizer = TextVectorizer(**of_text)
     try:
         vectorizer.check_params()
-    except SettingsError as error:  # which begins with the name of the parameter
+    except SettingsError as error:  # the message begins with the name of the parameter
         raise SettingsError(f"--set text.{error}") from None
     return settings, vectorizer
 
 
 def model_defaults(seed: int, jobs: int | None, propensities: PropensityOptions | None = None) -> dict[str, Any]:
-    """Return parameters for every model that has them."""
+    """Return the parameters to set on every model that has them: seed, threads and propensities."""
     if not Jobs().allows(jobs):
         raise SettingsError(f"--jobs is {jobs}; give {str(Jobs()).removeprefix('None or ')}.")
     shared = {"random_state": seed} | ({} if jobs is None else {"n_jobs": jobs})
@@ -258,30 +257,30 @@ def model_defaults(seed: int, jobs: int | None, propensities: PropensityOptions 
 
 
 def check_model_folder(folder: Path) -> Path:
-    """Return where a model will be written; refuse, before any work, where something else is or nothing can be."""
+    """Return the folder that a model will be written to, or raise an error before any work if that is impossible."""
     from longtail import store
 
     remedy = "Choose another --out"
-    place = Path(os.path.abspath(folder))
-    if place.parent == place:
+    absolute = Path(os.path.abspath(folder))
+    if absolute.parent == absolute:
         raise DataError("is the root of the file system, not a folder for a model", path=folder, remedy=remedy)
-    above = next(parent for parent in place.parents if parent.exists())
+    above = next(parent for parent in absolute.parents if parent.exists())
     if not above.is_dir() or not os.access(above, os.W_OK):
         raise DataError("no folder can be made here", path=above, remedy=remedy)
     return store.check_replaceable(folder)
 
 
 def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> None:
-    """Refuse, before any work, to write results over what the same command reads, or into a model folder.
+    """Raise an error, before any work, if results would overwrite an input of the command or lie in a model folder.
 
     Parameters
     ----------
     path : Path
         File to write.
     option : str
-        The option that names it, for the message.
+        The option with this file, for the message.
     inputs : str or Path, optional
-        Files and folders that are read.
+        Files and folders that the command reads.
     """
     remedy = f"Choose another {option}"
     if path.is_dir():
@@ -289,20 +288,20 @@ def check_output_file(path: Path, option: str, *inputs: str | Path | None) -> No
     from longtail.store import check_output
 
     check_output(path)
-    place = Path(os.path.realpath(path))
-    if (place.parent / "model.json").is_file():  # whose save replaces only what holds nothing else
+    target = Path(os.path.realpath(path))
+    if (target.parent / "model.json").is_file():  # a save would refuse to replace a folder with other files in it
         raise DataError("is inside a model folder, which holds only the model", path=path, remedy=remedy)
     for given in inputs:
         if given is None or not path.exists() or not Path(given).exists():
             continue
         if os.path.samefile(path, given):
             raise DataError("is the file to be read, and would be lost", path=path, remedy=remedy)
-        if Path(given).is_dir() and Path(os.path.realpath(given)) in place.parents:
+        if Path(given).is_dir() and Path(os.path.realpath(given)) in target.parents:
             raise DataError(f"exists in {given} and may be part of the data", path=path, remedy=remedy)
 
 
 def default_output(name: str) -> Path:
-    """Return the file that a command writes without ``--out``; one that is there is replaced only when it is named."""
+    """Return the file that a command writes without ``--out``, or raise an error if it exists already."""
     if os.path.lexists(name):
         raise DataError("exists", path=name, remedy=f"Replace it with --out {name}, or choose another name")
     return Path(name)

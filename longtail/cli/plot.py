@@ -1,4 +1,4 @@
-"""``longtail plot``: pictures of a saved model."""
+"""``longtail plot``: draw pictures of a saved model."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def plot_norms(
     beside: BesideOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Plot the norm of each label's weights against its frequency."""
+    """Plot the norm of each label's weights next to its frequency."""
     from longtail.report.figure import check_picture
     from longtail.report.weight_norms import draw_weight_norms
 
@@ -87,7 +87,7 @@ def plot_labels(folder: ModelFolder, label: LabelArgument, out_file: OutPicture 
 
 
 def _counts_and_norms(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training points of each label of a saved model, and the norm of its weights."""
+    """Load a model, and return the number of training points and the norm of the weights of each label."""
     from longtail.report.label_norms import label_norms
 
     tagger = registry.load_tagger(folder)

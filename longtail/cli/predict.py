@@ -1,4 +1,4 @@
-"""``longtail predict``: labels for texts, or for the points of a file of any length."""
+"""``longtail predict``: suggest labels for texts, or for the points of a file of any length."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # of files that are written block by block
+_ROW_ENDINGS = (".jsonl", ".tsv", ".csv")  # endings of files that are written block by block
 _RESULT_ENDINGS = (*_ROW_ENDINGS, ".npz", ".txt")
 TextsOption = Annotated[
     list[str] | None, typer.Option("--text", "-t", metavar="TEXT", help="A text to label. Can be repeated.")
@@ -115,9 +115,9 @@ def predict_labels(
     if out_file is not None and out_file.suffix in _ROW_ENDINGS:
         file = results.ResultFile(out_file, made_from, resume)
     blocks = _given(text) if text else _or_remark(read_blocks(str(input), tagger, options), str(input))
-    blocks = blocks if file is None else file.left_of(blocks)
+    blocks = blocks if file is None else file.remaining(blocks)
     in_table, remarks = out_file is None and not json, list[str]()
-    remark = remarks.append if out_file is None and json else print_remark  # not within the array on a terminal
+    remark = remarks.append if out_file is None and json else print_remark  # later: not inside the JSON array
     with results.counted(scored(tagger, blocks, wanted, in_table, remark)) as (stream, count):
         if out_file is None:
             objects = (row for block in stream for row in rows.objects(*block))
@@ -145,7 +145,7 @@ def predict_labels(
 
 
 def _check(text: list[str] | None, input: str | None, out_file: Path | None, resume: bool, engine: str) -> None:
-    """Refuse options that do not go together."""
+    """Raise an error for options that cannot be combined."""
     if bool(text) == (input is not None):
         raise SettingsError('Give either --text "…" (one or more) or --input FILE.')
     if input == "":
@@ -168,9 +168,10 @@ def _check(text: list[str] | None, input: str | None, out_file: Path | None, res
 
 
 def _without_labels(options: DataOptions) -> DataOptions:
-    """Leave out how labels are read, with a remark: verbs that read the same data take the same options.
+    """Remove the options for reading labels, and print a remark that they have no effect.
 
-    The column of labels stays: a table of two columns has its text in the other one.
+    They are allowed because all verbs that read data have the same options. The column of labels is kept: in a table of
+    two columns, the text is in the other one.
     """
     given = [name for name in ("labels_separator", "labels_file") if getattr(options, name) is not None]
     if given:
@@ -189,7 +190,7 @@ def _given(texts: list[str]) -> Iterator[PointBlock]:
 
 
 def _or_remark(blocks: Iterator[PointBlock], name: str) -> Iterator[PointBlock]:
-    """Yield the points of a file, or remark that it has none."""
+    """Yield the points of a file, and print a remark if there are none."""
     empty = True
     for block in blocks:
         empty = False
@@ -199,7 +200,7 @@ def _or_remark(blocks: Iterator[PointBlock], name: str) -> Iterator[PointBlock]:
 
 
 def read_blocks(name: str, tagger: Tagger, options: DataOptions) -> Iterator[PointBlock]:
-    """Return the points of a file in blocks; what cannot be read so is read whole."""
+    """Return the points of a file in blocks. If its format cannot be read in blocks, read the whole file first."""
     from longtail.data import streaming
 
     reads_text = tagger.vectorizer_ is not None
@@ -223,7 +224,7 @@ def read_blocks(name: str, tagger: Tagger, options: DataOptions) -> Iterator[Poi
 
 
 def _read_whole(name: str, reads_text: bool, options: DataOptions) -> Iterator[PointBlock]:
-    """Yield the points of a dataset that was read whole."""
+    """Read a whole dataset, and yield its points in blocks."""
     from longtail.data.streaming import BLOCK, PointBlock
 
     data = options.read(name, None, require_labels=False)
@@ -244,7 +245,7 @@ def _read_whole(name: str, reads_text: bool, options: DataOptions) -> Iterator[P
 
 
 def text_from_shell(text: str) -> str:
-    """Return a text of the command line, also where the locale is ASCII but the bytes are UTF-8."""
+    """Return a text from the command line, even if the locale is ASCII and the bytes are UTF-8."""
     if not any("\ud800" <= character <= "\udfff" for character in text):
         return text
     try:
@@ -264,9 +265,9 @@ def scored(
     in_table: bool = False,
     remark: Callable[[str], None] = print_remark,
 ) -> Iterator[Scored]:
-    """Predict block by block, and call `remark` in the end with how many texts have no known word.
+    """Predict block by block. At the end, call `remark` with the number of texts without a known word.
 
-    `in_table` says that a table shows this beside each text: a remark on a single text would repeat it.
+    With `in_table`, the result of each text shows this already, so that a single text needs no remark.
     """
     n_blank = n_texts = 0
     for block in blocks:

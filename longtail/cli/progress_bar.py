@@ -1,6 +1,6 @@
-"""Progress of long work on a terminal: one bar per stage, with elapsed and remaining time.
+"""Show the progress of long work on a terminal: one bar per stage, with elapsed and remaining time.
 
-Where standard error is not a terminal, each stage is one plain line.
+If standard error is not a terminal, each stage is printed as one line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BAR_WIDTH = 18
 
 @contextmanager
 def doing(message: str) -> Iterator[None]:
-    """Show what is going on, and the stages that the library reports, while the block runs."""
+    """Show a message, and the stages that the library reports, while the block runs."""
     if not console.err.is_terminal or console.err.is_dumb_terminal:
         console.print_remark(f"{message} …")
         with progress.listen(_line_listener()):
@@ -29,28 +29,28 @@ def doing(message: str) -> Iterator[None]:
 
 
 def _line_listener() -> progress.Listener:
-    """Return a listener that prints each stage once, and once more where it is part of another stage."""
+    """Return a listener that prints each stage once per stage that contains it."""
     seen: set[tuple[str, ...]] = set()
-    under_way: list[str] = []
+    running: list[str] = []
 
     def show(stage: str, share: float) -> None:
-        if stage not in under_way or (share <= 0 and under_way[-1] != stage):
-            under_way.append(stage)
+        if stage not in running or (share <= 0 and running[-1] != stage):
+            running.append(stage)
         else:
-            del under_way[len(under_way) - under_way[::-1].index(stage) :]
-        if tuple(under_way) not in seen:
-            seen.add(tuple(under_way))
-            console.print_remark("  " * len(under_way) + stage)
+            del running[len(running) - running[::-1].index(stage) :]
+        if tuple(running) not in seen:
+            seen.add(tuple(running))
+            console.print_remark("  " * len(running) + stage)
         if share >= 1:
-            under_way.pop()
+            running.pop()
 
     return show
 
 
 class _Bars:
-    """One bar for the whole work, and under it one for each stage that is under way.
+    """One bar for the whole work, and below it one for each running stage.
 
-    A stage that starts while another is under way is a part of it, and is shown below it.
+    A stage that starts while another one is running is a part of it, and is shown below it.
     """
 
     def __init__(self, message: str) -> None:
@@ -64,25 +64,25 @@ class _Bars:
             described, BarColumn(_BAR_WIDTH), _time_columns(), console=console.err, transient=True, expand=True
         )
         self.shown.add_task(message, total=None)
-        self.open: list[tuple[str, Any]] = []
+        self.running: list[tuple[str, Any]] = []
 
     def update(self, stage: str, share: float) -> None:
-        """Show how much of a stage is done; the stages inside it have ended."""
-        names = [name for name, _ in self.open]
-        if stage not in names or (share <= 0 and names[-1] != stage):  # 0 again: the stage has begun, no more
-            task = self.shown.add_task("  " * (len(self.open) + 1) + stage, total=None)
-            self.open.append((stage, task))
+        """Show how much of a stage is done. Stages inside it have ended."""
+        names = [name for name, _ in self.running]
+        if stage not in names or (share <= 0 and names[-1] != stage):  # a share of 0 may be reported more than once
+            task = self.shown.add_task("  " * (len(self.running) + 1) + stage, total=None)
+            self.running.append((stage, task))
         else:
             self._close(len(names) - names[::-1].index(stage))
         if share >= 1:
-            self._close(len(self.open) - 1)
+            self._close(len(self.running) - 1)
         elif share > 0:
-            self.shown.update(self.open[-1][1], total=1.0, completed=share)
+            self.shown.update(self.running[-1][1], total=1.0, completed=share)
 
     def _close(self, keep: int) -> None:
-        for _, task in self.open[keep:]:
+        for _, task in self.running[keep:]:
             self.shown.remove_task(task)
-        del self.open[keep:]
+        del self.running[keep:]
 
 
 def _time_columns() -> Any:
@@ -103,7 +103,7 @@ def _time_columns() -> Any:
 
 
 def clock(seconds: float) -> str:
-    """Write a duration as minutes and seconds, with hours where there are any."""
+    """Format a duration as minutes and seconds, with hours if there are any."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,4 +1,4 @@
-"""``longtail report``: one page about one or several saved models."""
+"""``longtail report``: write one page about one or several saved models."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ModelFolders = Annotated[
     list[Path],
     typer.Argument(
         metavar="DIR... DATA",
-        help="Folders of saved models, the first of which is compared with the others, and a dataset with labels.",
+        help="Folders of saved models, all of which are compared with the first one, and a dataset with labels.",
     ),
 ]
 DataToRead = Annotated[
@@ -54,7 +54,7 @@ PageFormat = Annotated[
 
 @dataclass(frozen=True)
 class ReportedDataOptions(DataOptions):
-    """How a dataset is read, with another name for its format: ``--format`` is that of the report."""
+    """Options for reading a dataset. Its format is ``--data-format``, because ``--format`` is that of the report."""
 
     format: Annotated[
         str | None,
@@ -110,7 +110,7 @@ def report_models(
 
 
 def _models_and_data(given: list[Path]) -> tuple[list[Path], str]:
-    """Take the last argument for the data."""
+    """Split the arguments into the folders of models and the data, which is the last argument."""
     if len(given) < 2 or (given[-1] / "model.json").is_file():
         raise SettingsError("Give the models and then the data: report DIR... DATA.")
     return given[:-1], str(given[-1])
@@ -146,7 +146,7 @@ def _check_same_labels(folder: Path, tagger: Tagger, first_folder: Path, first: 
 
 
 def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensities: PropensityOptions) -> ReportData:
-    """Measure every model on the labelled points."""
+    """Measure all models on the labelled points, and collect the data of the report."""
     import numpy as np
 
     from longtail.metrics import inverse_propensity
@@ -155,7 +155,7 @@ def _collect(folders: list[Path], taggers: list[Tagger], part: Dataset, propensi
     from longtail.tagger.matrices import without
 
     first = taggers[0]
-    counts = np.zeros(part.n_labels, np.int64)  # labels that the models never saw come last
+    counts = np.zeros(part.n_labels, np.int64)  # labels that the models do not have come last, with a count of 0
     if first.label_counts_ is None:
         print_remark("These models were saved without label frequencies; they are counted in this data.")
         counts[:], n_points = label_counts(part.Y), part.n_points
@@ -224,7 +224,7 @@ def _measured(name: str, folder: Path, tagger: Tagger, part: Dataset, data: Repo
 
 
 def resized_norms(norms: Any, n_labels: int) -> Any:
-    """Return the norms with NaN for labels that the model never saw."""
+    """Return the norms with NaN appended for labels that the model does not have."""
     import numpy as np
 
     return np.append(norms, np.full(n_labels - len(norms), np.nan))

@@ -1,4 +1,4 @@
-"""Predicted labels as a stream: to a file that can be continued after an interruption, or to standard output."""
+"""Write predicted labels as a stream: to a file, which can be resumed after an interruption, or to standard output."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 _HEADS = {".tsv": b"point\tlabel\tscore\n", ".csv": b"point,label,score\n"}  # first line of a result
-_REMARK_SECONDS = 30.0  # between two remarks on progress where there is no terminal
+_REMARK_SECONDS = 30.0  # time between two remarks on progress, if there is no terminal
 Scored = tuple["PointBlock", "csr_array"]
 
 
 class ResultRows:
-    """Turn scores into the objects, lines and cells of a result."""
+    """Format scores as objects or lines of a result."""
 
     def __init__(self, tagger: Tagger) -> None:
         self.names, self.ids = tagger.label_names_, tagger.label_ids_
         self._known: dict[int, tuple[str, str | None]] = {}
 
     def objects(self, block: PointBlock, scores: csr_array) -> Iterator[dict[str, Any]]:
-        """Yield what is printed as JSON, point by point."""
+        """Yield one JSON object per point."""
         bounds, labels, values = scores.indptr.tolist(), scores.indices.tolist(), scores.data.tolist()
         for row in range(len(block)):
             suggested = []
@@ -53,18 +53,18 @@ class ResultRows:
         return b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in self.objects(block, scores))
 
     def tab_separated(self, block: PointBlock, scores: csr_array) -> bytes:
-        """Return one line per pair: point, label, score."""
-        cells = self._cells(block, scores)  # where a tab or a line break would end a label
+        """Return one line per suggested label, separated by tabs: point, label, score."""
+        cells = self._cells(block, scores)  # a tab or a line break would end a label
         return "".join(f"{point}\t{' '.join(label.split())}\t{score}\n" for point, label, score in cells).encode()
 
     def comma_separated(self, block: PointBlock, scores: csr_array) -> bytes:
-        """Return one line of CSV per pair: point, label, score."""
+        """Return one line of CSV per suggested label: point, label, score."""
         lines = io.StringIO(newline="")
         csv.writer(lines, lineterminator="\n").writerows(self._cells(block, scores))
         return lines.getvalue().encode()
 
     def _cells(self, block: PointBlock, scores: csr_array) -> Iterator[tuple[Any, str, str]]:
-        """Yield identifier or number of the point, identifier or name of the label, and score of each pair."""
+        """Yield point (identifier or number), label (identifier or name) and score of each suggested label."""
         for number, row in enumerate(self.objects(block, scores), block.start):
             for suggestion in row["labels"]:
                 label = suggestion.get("id", suggestion["label"])
@@ -72,7 +72,7 @@ class ResultRows:
 
     def _label(self, number: int) -> tuple[str, str | None]:
         label = self._known.get(number)
-        if label is None:  # names lie in a memory-mapped file; to decode one takes longer than to predict it
+        if label is None:  # cached, because decoding a name from a memory-mapped file is slower than predicting it
             label = self.names[number], None if self.ids is None else self.ids[number]
             if len(self._known) < 100_000:
                 self._known[number] = label
@@ -80,7 +80,7 @@ class ResultRows:
 
 
 def _described(block: PointBlock, row: int) -> dict[str, Any]:
-    """Return the identifier of a point and its text, where it has them; else its number."""
+    """Return the identifier and the text of a point, or its number if it has neither."""
     described: dict[str, Any] = {} if block.ids is None else {"id": block.ids[row]}
     if block.texts is not None:
         described["text"] = block.texts[row]
@@ -91,28 +91,28 @@ def _described(block: PointBlock, row: int) -> dict[str, Any]:
 
 
 def unfinished_files(path: Path) -> tuple[Path, Path]:
-    """Return where the rows of a result are until it is complete, and where it is noted how many are certain.
+    """Return the paths of an unfinished result: the rows so far, and the state that says how many are complete.
 
-    Of a link, they are beside the file that it points to.
+    If `path` is a link, they are next to the file that it points to.
     """
     path = check_output(path)
     return path.with_name(path.name + ".partial"), path.with_name(path.name + ".partial.json")
 
 
 class ResultFile:
-    """A .jsonl, .tsv or .csv file that appears when it is complete.
+    """A .jsonl, .tsv or .csv file that appears under its name when it is complete.
 
-    Until then its rows are in ``NAME.partial``, and ``NAME.partial.json`` says how many of them are certain, and of
-    which points they are.
+    Until then its rows are in ``NAME.partial``. ``NAME.partial.json`` has the number of complete rows, and a checksum
+    of their points.
 
     Parameters
     ----------
     path : Path
         File to write.
     made_from : dict
-        Model and settings, which the rows of an interrupted run must have been made with.
+        Model and settings. The rows of an interrupted run must have been made with the same ones.
     resume : bool
-        Whether to go on where an interrupted run ended. Without it, rows of such a run are an error.
+        Continue where an interrupted run ended. Without it, it is an error if there are rows of such a run.
     """
 
     def __init__(self, path: Path, made_from: dict[str, Any], resume: bool) -> None:
@@ -122,20 +122,20 @@ class ResultFile:
         self.partial, self.state = unfinished_files(path)
         self.done = self.size = 0
         self._points = hashlib.blake2b(digest_size=16)
-        state = self._earlier()
+        state = self._interrupted_state()
         if resume and state is None:
             console.print_remark(f"There is no {self.partial.name} to resume; starting from the first point")
         elif resume and state is not None:
-            self._go_on(state)
+            self._resume(state)
         elif state is not None and state["points"]:
             raise DataError(
                 f"holds {number_of(state['points'], 'point')} of an interrupted run",
                 path=self.partial,
-                remedy="Go on with --resume, or remove it to start again",
+                remedy="Continue with --resume, or remove it to start again",
             )
 
     def _refuse_other_table(self) -> None:
-        """Refuse to replace a table that holds anything but labels of points: it may be the user's own data."""
+        """Raise an error if the file exists and is another table than a result: it may be the user's own data."""
         if not self.head or not self.path.is_file():
             return
         with self.path.open("rb") as stream:
@@ -147,8 +147,8 @@ class ResultFile:
                 remedy="Choose another --out, or move it away first",
             )
 
-    def _earlier(self) -> dict[str, Any] | None:
-        """Return what an interrupted run noted, None without one; refuse files that are not of such a run."""
+    def _interrupted_state(self) -> dict[str, Any] | None:
+        """Return the state of an interrupted run, or None. Raise an error for files that are not from such a run."""
         for path in (self.partial, self.state):
             if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
                 raise self._foreign(path)
@@ -174,7 +174,7 @@ class ResultFile:
             remedy="Move it away, or choose another --out",
         )
 
-    def _go_on(self, state: dict[str, Any]) -> None:
+    def _resume(self, state: dict[str, Any]) -> None:
         self.done, self.size, self._content = state.pop("points"), state.pop("bytes"), state.pop("content")
         again = f"remove {self.partial} to start again"
         if state != self.made_from:
@@ -186,15 +186,15 @@ class ResultFile:
         if self.partial.stat().st_size < self.size:
             raise DataError("is shorter than its state says", path=self.partial, remedy=again.capitalize())
 
-    def left_of(self, blocks: Iterable[PointBlock]) -> Iterator[PointBlock]:
-        """Yield the points that are not done, once it is certain that those before them are still the same."""
+    def remaining(self, blocks: Iterable[PointBlock]) -> Iterator[PointBlock]:
+        """Yield the points that are not done yet, after checking that the points before them have not changed."""
         done, passed = self.done, 0
         for block in blocks:
             if passed >= done:
                 yield block
                 continue
             passed += len(block)
-            self._count(block)
+            self._add_to_checksum(block)
             if passed >= done and (passed > done or self._points.hexdigest() != self._content):
                 passed = -1
                 break
@@ -207,11 +207,11 @@ class ResultFile:
             )
 
     def write(self, blocks: Iterable[Scored], line: Callable[..., bytes]) -> int:
-        """Append each block and note it as done; returns the number of all points."""
+        """Append each block and store that it is done. Return the number of all points."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             if not self.done:
-                self._note(0)  # before the rows, so that they are never without it
+                self._write_state(0)  # before the rows, so that there are never rows without a state
             with self.partial.open("r+b" if self.done else "wb") as stream:
                 if self.done:
                     stream.truncate(self.size)
@@ -221,9 +221,9 @@ class ResultFile:
                 for block, scores in blocks:
                     stream.write(line(block, scores))
                     self.done += len(block)
-                    self._count(block)
+                    self._add_to_checksum(block)
                     stream.flush()
-                    self._note(stream.tell())
+                    self._write_state(stream.tell())
                 stream.flush()
                 os.fsync(stream.fileno())
         except BaseException:
@@ -238,36 +238,36 @@ class ResultFile:
         self.state.unlink(missing_ok=True)
         return self.done
 
-    def _count(self, block: PointBlock) -> None:
-        """Add the content of points to the checksum of those that are done."""
+    def _add_to_checksum(self, block: PointBlock) -> None:
+        """Add the content of points to the checksum of all points that are done."""
         for texts in (block.ids, block.texts):
             self._points.update("\0".join(texts or ()).encode("utf-8", "surrogatepass"))
         if block.X is not None:
             for array in (block.X.indptr, block.X.indices, block.X.data):
                 self._points.update(array.tobytes())
 
-    def _note(self, size: int) -> None:
+    def _write_state(self, size: int) -> None:
         facts = {"points": self.done, "bytes": size, "content": self._points.hexdigest()}
         with atomic_file(self.state) as fresh:
             fresh.write_bytes(orjson.dumps(self.made_from | facts))
 
 
 def write_matrix(path: Path, blocks: Iterable[Scored], tagger: Tagger) -> int:
-    """Write all scores as one .npz matrix with the names of its labels; they are held in memory until then."""
+    """Write all scores as one .npz matrix with the names of its labels. All scores must fit into memory."""
     from scipy.sparse import csr_array, vstack
 
     from longtail.data.predictions import write_npz_scores
 
     with atomic_file(path) as fresh:
         parts = [scores for _, scores in blocks] or [csr_array((0, tagger.n_labels_))]
-        names = None if tagger.label_counts_ is None else tagger.label_names_  # a ranker alone has numbers only
+        names = None if tagger.label_counts_ is None else tagger.label_names_  # a ranker saved alone has no names
         with fresh.open("w+b") as stream:
             write_npz_scores(stream, vstack(parts, format="csr"), names, tagger.label_ids_)
     return sum(part.shape[0] for part in parts)
 
 
 def write_repository_text(path: Path, blocks: Iterable[Scored], n_labels: int) -> int:
-    """Write all scores as the repository's text, whose first line holds their number; they are held in memory."""
+    """Write all scores in the repository's text format. They must fit into memory, as the first line counts them."""
     from longtail.data.predictions import write_text_scores
 
     with atomic_file(path) as fresh:
@@ -282,7 +282,7 @@ def write_repository_text(path: Path, blocks: Iterable[Scored], n_labels: int) -
 
 
 def print_array(rows: Iterable[dict[str, Any]]) -> None:
-    """Print one JSON array, object by object, as :func:`longtail.cli.console.print_json` prints a list."""
+    """Print one JSON array object by object, in the form of :func:`longtail.cli.console.print_json`."""
     import json
 
     ascii_only = not (sys.stdout.encoding or "").lower().startswith("utf")
@@ -292,11 +292,11 @@ def print_array(rows: Iterable[dict[str, Any]]) -> None:
         sys.stdout.write(("[\n " if empty else ",\n ") + text)
         empty = False
     sys.stdout.write("[]\n" if empty else "\n]\n")
-    sys.stdout.flush()  # before remarks on what was printed
+    sys.stdout.flush()  # so that remarks come after the array
 
 
 def print_lines(blocks: Iterable[Scored], line: Callable[..., bytes]) -> None:
-    """Print one line per point, each block as soon as it is there."""
+    """Print one line per point, and flush after each block."""
     sys.stdout.flush()
     for block, scores in blocks:
         sys.stdout.buffer.write(line(block, scores))
@@ -307,7 +307,7 @@ def print_lines(blocks: Iterable[Scored], line: Callable[..., bytes]) -> None:
 
 
 class Throughput:
-    """Points so far and points per second."""
+    """Number of points so far, and points per second."""
 
     def __init__(self) -> None:
         self.points, self.began = 0, time.perf_counter()
@@ -319,10 +319,10 @@ class Throughput:
 
 @contextmanager
 def counted(blocks: Iterator[Scored]) -> Iterator[tuple[Iterator[Scored], Throughput]]:
-    """Show how many points are done and how fast: live on a terminal, else as a remark now and then."""
+    """Show the number of points and the speed: live on a terminal, otherwise as a remark from time to time."""
     count = Throughput()
 
-    def passed(report: Callable[[], None]) -> Iterator[Scored]:
+    def counting(report: Callable[[], None]) -> Iterator[Scored]:
         for scored in blocks:
             yield scored
             count.points += len(scored[0])
@@ -330,7 +330,7 @@ def counted(blocks: Iterator[Scored]) -> Iterator[tuple[Iterator[Scored], Throug
 
     if console.err.is_terminal and not console.err.is_dumb_terminal:
         with console.err.status("predicting") as status:
-            yield passed(lambda: status.update(f"predicting: {count}")), count
+            yield counting(lambda: status.update(f"predicting: {count}")), count
         return
     last = [count.began]
 
@@ -339,4 +339,4 @@ def counted(blocks: Iterator[Scored]) -> Iterator[tuple[Iterator[Scored], Throug
             last[0] = time.perf_counter()
             console.print_remark(f"{count}")
 
-    yield passed(remark), count
+    yield counting(remark), count

@@ -1,4 +1,4 @@
-"""``longtail serve``: an HTTP service and a page for one or more models."""
+"""``longtail serve``: start an HTTP service and a page for one or more models."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FeedbackFolder = Annotated[
     typer.Option(
         "--feedback",
         metavar="DIR",
-        help="Folder of the feedback logs; beside each model by default.",
+        help="Folder of the feedback logs; next to each model by default.",
         show_default=False,
         rich_help_panel=_LEARNING,
     ),
@@ -105,7 +105,7 @@ def serve_models(
     check_name(engine)
     if log_level not in ("debug", "info", "warning", "error"):
         raise SettingsError(f"--log-level {log_level!r}: choose debug, info, warning or error.")
-    if feedback is not None and feedback.exists() and not feedback.is_dir():  # said now, not to the first who corrects
+    if feedback is not None and feedback.exists() and not feedback.is_dir():  # or the first correction would fail
         raise SettingsError(f"--feedback is {feedback}, which is not a folder. Give a folder for the feedback logs.")
     from longtail.serve.process import run_service
     from longtail.serve.settings import ServiceSettings, named_models, read_tokens
@@ -128,7 +128,7 @@ def serve_models(
 
     if engine == "local":
         for folder in settings.models.values():
-            read_document(Path(folder))  # a wrong name is an error before the service starts
+            read_document(Path(folder))  # raise the error of a wrong name before the service starts
         run_service(settings, host, port, workers, log_level, announce)
         return
     from longtail.serve.ray_serve import run_on_ray

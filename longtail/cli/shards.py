@@ -1,8 +1,8 @@
-"""``longtail predict`` for many files at once: one file of results per file of points.
+"""``longtail predict`` for many files: write one file of results per file of points.
 
-A file of results appears when it is complete, so that the same command goes on after an interruption: no file is
-predicted twice, and none is left out. Files are the tasks of the engine. On a cluster every machine must see them under
-the same path; the results are written here.
+A file of results appears when it is complete. After an interruption, the same command therefore predicts only the files
+that are missing. Each file is one task of the engine. On a cluster, every machine must be able to read the files under
+the same path; results are written by this process.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from longtail.metrics.thresholds import Thresholds
     from longtail.tagger import Tagger
 
-_RUN = "predict.json"  # what the results of a folder were made with
+_RUN = "predict.json"  # file with the model and the settings of the results in a folder
 
 
 def is_pattern(name: str | None) -> bool:
-    """Return whether the name of an input means several files."""
+    """Return whether the name of an input is a pattern for several files."""
     return name is not None and any(letter in name for letter in "*?[") and not Path(name).exists()
 
 
 def predict_files(
     pattern: str, out_folder: Path, tagger: Tagger, wanted: Thresholds, options: DataOptions, run: dict[str, Any]
 ) -> dict[str, Any]:
-    """Predict the points of each file, and return how many files and points there were.
+    """Predict the points of each file, and return the numbers of files and points.
 
     Parameters
     ----------
     pattern : str
-        Names of the files, with ``*``.
+        Names of the files as a pattern with ``*``.
     out_folder : Path
-        Folder for one .jsonl file per file of points.
+        Folder to write to: one .jsonl file per file of points.
     tagger, wanted, options
-        The model, the thresholds and how files are read.
+        The model, the thresholds, and the options for reading files.
     run : dict
-        Model and settings, which results of an interrupted run must have been made with.
+        Model and settings. The results of an interrupted run must have been made with the same ones.
     """
     from longtail.engine import current
     from longtail.store import atomic_file
@@ -59,14 +59,14 @@ def predict_files(
     _open_folder(out_folder, run | read_with)
     missing = [i for i, target in enumerate(targets) if not _is_newer(target, paths[i])]
     if len(missing) < len(paths):
-        print_remark(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; going on with the others")
+        print_remark(f"{len(paths) - len(missing):,} of {len(paths):,} files are done; continuing with the others")
     n_points = 0
 
-    def finished(i: int, found: tuple[bytes, int]) -> None:
+    def finished(i: int, result: tuple[bytes, int]) -> None:
         nonlocal n_points
         with atomic_file(targets[missing[i]]) as fresh:
-            fresh.write_bytes(found[0])
-        n_points += found[1]
+            fresh.write_bytes(result[0])
+        n_points += result[1]
         done(1 / len(missing))
 
     with progress.stage("predicting files") as done:
@@ -74,7 +74,7 @@ def predict_files(
             _predict_file,
             [str(paths[i]) for i in missing],
             (tagger, wanted, options),
-            n_jobs=1,  # one after another on this machine: prediction has threads of its own
+            n_jobs=1,  # on this machine one file after the other, as prediction itself uses several threads
             uses_whole_machine=True,
             finished=finished,
         )
@@ -82,7 +82,7 @@ def predict_files(
 
 
 def _is_newer(result: Path, points: Path) -> bool:
-    """Return whether there is a result, and its file of points was not changed since."""
+    """Return whether there is a result that is not older than its file of points."""
     return result.exists() and result.stat().st_mtime_ns >= points.stat().st_mtime_ns
 
 
@@ -91,7 +91,7 @@ def _predict_file(name: str, tagger: Tagger, wanted: Thresholds, options: DataOp
     from longtail.cli.predict import read_blocks, scored
     from longtail.cli.results import ResultRows
 
-    if not Path(name).is_file():  # on another machine
+    if not Path(name).is_file():  # this may be another machine of a cluster
         raise DataError("is not there", path=name, remedy="Keep the files in a folder that every machine can read")
     rows, lines, n = ResultRows(tagger), [], 0
     for block, scores in scored(tagger, read_blocks(name, tagger, options), wanted):
@@ -101,7 +101,7 @@ def _predict_file(name: str, tagger: Tagger, wanted: Thresholds, options: DataOp
 
 
 def _open_folder(folder: Path, run: dict[str, Any]) -> None:
-    """Make the folder of the results, or check that those in it were made with the same model and settings."""
+    """Create the folder of the results, or check that those in it were made with the same model and settings."""
     from longtail.store import atomic_file
 
     note = folder / _RUN

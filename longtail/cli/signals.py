@@ -1,8 +1,8 @@
-"""Signals that end a command in the ordinary way, so that half-written files are removed.
+"""Turn signals into exceptions that end a command in order, so that half-written files are removed.
 
-Python runs a handler between two instructions, also in functions that a C library calls. LLVM calls some while it loads
-a kernel: an exception is printed there and forgotten, and elsewhere in llvmlite it may leave a lock held. A signal that
-arrives there is sent again a moment later.
+Python runs a signal handler between two instructions, even in a function that a C library has called. LLVM calls such
+functions while it loads a kernel. An exception there would only be printed and then ignored, and elsewhere in llvmlite
+it could leave a lock locked. A signal that arrives at such a moment is therefore sent again a little later.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import threading
 from types import FrameType
 
 _COMPILER = "llvmlite"
-_MOMENT = 0.05  # seconds
+_RETRY_SECONDS = 0.05
 
 
 def handle_signals() -> None:
-    """Let SIGTERM and SIGINT end the process as an exception; one that is ignored, as under nohup, stays so."""
+    """Make SIGTERM and SIGINT end the process by an exception. Signals that are ignored, as under nohup, stay so."""
     for number in (signal.SIGTERM, signal.SIGINT):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _end)
@@ -26,7 +26,7 @@ def handle_signals() -> None:
 
 def _end(number: int, frame: FrameType | None) -> None:
     if _is_in_compiler(frame):
-        timer = threading.Timer(_MOMENT, os.kill, (os.getpid(), number))
+        timer = threading.Timer(_RETRY_SECONDS, os.kill, (os.getpid(), number))
         timer.daemon = True
         timer.start()
     elif number == signal.SIGINT:

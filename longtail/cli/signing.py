@@ -1,4 +1,4 @@
-"""``longtail sign`` and ``longtail verify``: accept only model folders that were signed with one's own key."""
+"""``longtail sign`` and ``longtail verify``: sign model folders, and accept only folders signed with the same key."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def sign_model(folder: ModelFolder, key: KeyOption) -> None:
     from longtail import registry
     from longtail.store import signature
 
-    registry.load(folder, verify=True)  # what is damaged is not signed
+    registry.load(folder, verify=True)  # never sign a damaged folder
     signature.sign(folder, key)
     print_result(f"Signed {folder}.")
 
 
 def verify_model(folder: ModelFolder, key: KeyOption) -> None:
-    """Check the signature of a model folder, its checksums, and that its arrays are sound."""
+    """Check the signature of a model folder, its checksums, and that its arrays are valid."""
     from longtail import registry
 
     registry.load(folder, verify=True, verify_key=key)

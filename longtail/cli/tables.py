@@ -1,4 +1,4 @@
-"""Results as tables for the terminal."""
+"""Format results as tables for the terminal."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ _COMPARED_COSTS = {  # key: heading, decimals
     "peak_memory_mb": ("peak\nMB", 0),
     "model_mb": ("model\nMB", 1),
 }
-_NAME_WIDTH = 18  # of a model, beyond which it is folded
-_BAR_WIDTH = 12  # of a score of 1
+_NAME_WIDTH = 18  # longer names of models are broken into several lines
+_BAR_WIDTH = 12  # characters of the bar for a score of 1
 _LINE = 80  # columns of a terminal
-_TRIED = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
+_BAR_WIDTH = 12
+_HELD_OUT_METRICS = ("P@1", "P@5", "PSP@1", "PSP@5", "B@1", "B@5")
 
 
 def metrics_table(result: dict[str, Any], title: str) -> Table:
-    """Return all metrics of one model."""
+    """Return a table of all metrics of one model."""
     table = _table(title)
     table.add_column("%")
     for k in KS:
@@ -59,7 +60,7 @@ def metrics_table(result: dict[str, Any], title: str) -> Table:
 
 
 def decisions_table(result: dict[str, Any]) -> Table:
-    """Return precision, recall and F1 of the labels that a threshold decides on."""
+    """Return a table of precision, recall and F1 of the labels that reach a threshold."""
     from longtail.metrics.thresholds import Thresholds
 
     values, frequencies, limit = (result["threshold"][key] for key in ("values", "frequencies", "limit"))
@@ -76,7 +77,7 @@ def decisions_table(result: dict[str, Any]) -> Table:
 
 
 def thresholds_table(facts: dict[str, Any]) -> Table:
-    """Return F1 for each limit and threshold, the best in bold."""
+    """Return a table of F1 for each limit and threshold, with the best in bold."""
     best = max(max(row["f1"]) for row in facts["table"])
     table = _table(f"{facts['goal']}-F1 in percent, by number of labels per point (rows) and threshold")
     table.add_column("limit", justify="right")
@@ -89,7 +90,7 @@ def thresholds_table(facts: dict[str, Any]) -> Table:
 
 
 def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
-    """Return the main metrics of several models, @1 above @5, the best of each in bold."""
+    """Return a table of the main metrics of several models, @1 above @5, with the best of each in bold."""
     table = _table(title)
     _add_model_column(table, results)
     table.add_column("")
@@ -103,7 +104,7 @@ def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
         best |= {key: min(row[key] for row in whole) for key in _COMPARED_COSTS}
 
     def cell(row: dict[str, Any], key: str, decimals: int) -> str:
-        shown = f"{row[key]:.{0 if row[key] >= 100 else decimals}f}"  # 80 columns have room for a few characters
+        shown = f"{row[key]:.{0 if row[key] >= 100 else decimals}f}"  # short enough for 80 columns
         shown = f"[bold green]{shown}[/]" if row[key] == best[key] else shown
         spread = row.get("deviation", {}).get(key)
         return shown if spread is None else f"{shown}\n[dim]±{spread:.{decimals}f}[/]"
@@ -114,7 +115,7 @@ def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
             table.add_row(escape(row["model"]), "", *dashes, style="red")
             continue
         seeds = f"\n[dim]{row['seeds']} seeds[/]" if "deviation" in row else ""
-        between = "\n\n" if seeds else "\n"  # each number has its deviation below it
+        between = "\n\n" if seeds else "\n"  # with several seeds, the deviation is below each number
         metrics = ("\n".join(cell(row, f"{metric}@{k}", 1) for k in _COMPARED_KS) for metric in _COMPARED)
         costs = (cell(row, key, decimals) for key, (_, decimals) in _COMPARED_COSTS.items())
         ks = between.join(f"@{k}" for k in _COMPARED_KS) + between[1:]
@@ -123,23 +124,23 @@ def comparison_table(results: list[dict[str, Any]], title: str) -> Table:
 
 
 def trade_off_table(results: list[dict[str, Any]]) -> Table:
-    """Return P@1 above PSP@1 of several models along the curve between the two."""
+    """Return a table of P@1 and PSP@1 of several models along the curve from frequent to rare labels."""
     shown = [row for row in results if "tradeoff" in row]
     table = _table("P@1 above PSP@1 in percent, from frequent (0) to rare labels (1), along β or the parameter tail")
     _add_model_column(table, shown)
     table.add_column("along")
     table.add_column("")
-    knobs = [next(iter(row["tradeoff"][0])) for row in shown]
+    parameters = [next(iter(row["tradeoff"][0])) for row in shown]  # tail or beta
     for point in shown[0]["tradeoff"] if shown else []:
-        table.add_column(f"{point[knobs[0]]:g}", justify="right", no_wrap=True)
-    for row, knob in zip(shown, knobs, strict=True):
+        table.add_column(f"{point[parameters[0]]:g}", justify="right", no_wrap=True)
+    for row, parameter in zip(shown, parameters, strict=True):
         cells = [f"{point['P@1']:.1f}\n{point['PSP@1']:.1f}" for point in row["tradeoff"]]
-        table.add_row(escape(row["model"]), {"beta": "β"}.get(knob, knob), "P@1\nPSP@1", *cells)
+        table.add_row(escape(row["model"]), {"beta": "β"}.get(parameter, parameter), "P@1\nPSP@1", *cells)
     return table
 
 
 def bins_table(results: list[dict[str, Any]]) -> Table:
-    """Return the contribution of frequent and rare labels to P@5 and PSP@5 of several models."""
+    """Return a table of the contributions of frequent and rare labels to P@5 and PSP@5 of several models."""
     shown = [row for row in results if "bins" in row]
     table = _table("Contribution to P@5 above PSP@5 in percent, by training points per label; each bin has a fifth")
     _add_model_column(table, shown)
@@ -155,7 +156,7 @@ def bins_table(results: list[dict[str, Any]]) -> Table:
 
 
 def _add_model_column(table: Table, results: list[dict[str, Any]]) -> None:
-    """Add a column of names with room for the longest, as far as 80 columns have it; longer ones are folded."""
+    """Add a column of model names. It is as wide as the longest name, up to a limit; longer names are broken."""
     longest = max((len(row["model"]) for row in results), default=0)
     table.add_column("model", overflow="fold", min_width=min(longest, _NAME_WIDTH))
 
@@ -170,12 +171,12 @@ def _table(title: str) -> Table:
         box=box.SIMPLE_HEAD,
         collapse_padding=True,
         pad_edge=False,
-        min_width=min(len(title), _LINE),  # or a long title would be broken at the width of a narrow table
+        min_width=min(len(title), _LINE),  # keeps the title of a narrow table on one line
     )
 
 
 def suggestions_table(suggestions: list[tuple[str, float]]) -> Table:
-    """Return labels with their scores as numbers and bars."""
+    """Return a table of labels with their scores as numbers and bars."""
     table = Table.grid(padding=(0, 2))
     for label, score in suggestions:
         number, bar = suggestion_cells(score)
@@ -184,15 +185,15 @@ def suggestions_table(suggestions: list[tuple[str, float]]) -> Table:
 
 
 def suggestion_cells(score: float) -> tuple[str, str]:
-    """Return a score as a number and as a bar, each with the spaces that fill up its column."""
+    """Return a score as a number and as a bar, both padded to the width of their columns."""
     bar = "█" * round(_BAR_WIDTH * score)
     return f"  {score:.3f}", f"{bar:<{_BAR_WIDTH}}"
 
 
 def plain_lines(lines: list[str], width: int) -> str | None:
-    """Return lines as rich prints them to a file; None where it would break one or replace characters.
+    """Return lines in the form in which rich prints them to a file, or None if rich would break or change one.
 
-    For ten thousands of texts: rich takes a millisecond for each, ten times as long as a fast model.
+    It is for tens of thousands of texts: rich takes a millisecond for each, ten times as long as a fast model.
     """
     if not all(line.isprintable() and (len(line) <= width // 2 or cell_len(line) <= width) for line in lines):
         return None
@@ -200,19 +201,20 @@ def plain_lines(lines: list[str], width: int) -> str | None:
 
 
 def held_out_table(report: list[dict[str, Any]]) -> Table:
-    """Return the models that were tried on held-out points: metrics and seconds, or why one was skipped.
+    """Return a table of the models that were tried on held-out points, with metrics and time, or why one was skipped.
 
-    The chosen ones are in bold.
+    The chosen models are in bold.
     """
     table = Table.grid(padding=(0, 2))
     timed = any("seconds" in row for row in report)
-    table.add_row(*(Text(head, "dim") for head in ("on held-out points", *_TRIED, *(["s"] if timed else []))))
+    headings = ["on held-out points", *_HELD_OUT_METRICS, *(["s"] if timed else [])]
+    table.add_row(*(Text(heading, "dim") for heading in headings))
     for row in report:
         style = "bold" if row.get("chosen") else ""
-        if not any(metric in row for metric in _TRIED):
+        if not any(metric in row for metric in _HELD_OUT_METRICS):
             table.add_row(Text(row["model"], style), Text(row.get("skipped", ""), "dim"))
             continue
-        cells = [f"{row[metric]:.2f}" if metric in row else "" for metric in _TRIED]
+        cells = [f"{row[metric]:.2f}" if metric in row else "" for metric in _HELD_OUT_METRICS]
         cells += [f"{row['seconds']:.1f}" if "seconds" in row else ""] if timed else []
         fewer = f" ({number_of(row['points'], 'point')})" if "points" in row else ""
         table.add_row(Text(row["model"] + fewer, style), *(Text(cell, style) for cell in cells))

@@ -1,4 +1,4 @@
-"""``longtail train``: from a dataset to a model folder."""
+"""``longtail train``: train a model on a dataset and save it to a folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EncoderOption = Annotated[
     str | None,
     typer.Option(
         metavar="ENCODER",
-        help="Frozen encoder of texts, for blend: an ONNX file, a folder of a sentence-transformers model, or "
+        help="Encoder of texts for blend, used as it is: an ONNX file, a folder of a sentence-transformers model, or "
         "package.module:function.",
         show_default=False,
     ),
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a training is run."""
+    """Options for running a training."""
 
     seed: SeedOption = 0
     jobs: JobsOption = None
@@ -77,7 +77,7 @@ class RunOptions:
         bool, typer.Option("--fresh", help="Start again: remove the checkpoint that an interrupted training left.")
     ] = False
     estimate: Annotated[
-        bool, typer.Option("--estimate", help="Print memory, time and model size to expect, and do not train.")
+        bool, typer.Option("--estimate", help="Print the expected memory, time and model size, and do not train.")
     ] = False
     memory: Annotated[
         str | None,
@@ -90,7 +90,7 @@ class RunOptions:
 
 
 def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
-    """Return the folder beside the model that keeps finished steps; with `fresh`, remove what is there."""
+    """Return the folder of a training's checkpoint, next to the model. With `fresh`, remove an existing checkpoint."""
     from longtail.engine.checkpoints import check_steps_folder, remove_steps
 
     folder = out_folder.with_name(f".{out_folder.name}.checkpoint")
@@ -102,7 +102,7 @@ def checkpoint_of(out_folder: Path, fresh: bool) -> Path:
 
 @contextmanager
 def _kept_steps_named(checkpoint: Path) -> Iterator[None]:
-    """Print what becomes of the finished steps of a training that is interrupted."""
+    """If the training is interrupted, print where its finished steps are stored."""
     try:
         yield
     except KeyboardInterrupt:
@@ -126,7 +126,7 @@ def train_model(
 ) -> None:
     """Train a model on DATA and save it. Of a test part, only the names of its labels are used.
 
-    If training is interrupted, the same command goes on after the last finished step.
+    If training is interrupted, the same command continues after the last finished step.
     """
     settings, vectorizer = split_settings([*(set_ or []), *([f"text.encoder={encoder}"] if encoder else [])])
     ranker = registry.make(model, settings, defaults=model_defaults(run.seed, run.jobs, propensities))
@@ -177,7 +177,7 @@ def train_model(
         tagger.save(out_folder)
         store.remove_leftovers(place)
     facts = {"out": out_folder, **facts, "model_mb": measure.folder_mb(out_folder / "ranker")}
-    facts |= {name: found for name in ("why", "report") if (found := getattr(ranker, f"{name}_", None))}
+    facts |= {name: value for name in ("why", "report") if (value := getattr(ranker, f"{name}_", None))}
     if json:
         print_json(facts)
         return
@@ -201,7 +201,7 @@ def train_model(
 def _read_data(
     data: str, options: DataOptions, vectorizer: TextVectorizer | None, feedback: Path | None
 ) -> tuple[Dataset, dict[str, Any]]:
-    """Read DATA and apply the corrections of a log; also return a note of them, which a service compares."""
+    """Read DATA and apply the corrections of a log. Return also a note for the model of what it has learnt."""
     if feedback is None:
         return options.read(data, vectorizer or "tfidf"), {}
     from longtail.data.text import TextVectorizer
@@ -224,7 +224,7 @@ def _read_data(
 
 
 def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> None:
-    """Print what a training is expected to take."""
+    """Print the expected memory, time and model size of a training."""
     from longtail.cli.estimate import estimate
     from longtail.tagger.matrices import given_vectors, training_matrices
 
@@ -250,5 +250,5 @@ def _print_estimate(ranker: Ranker, model: str, data: Dataset, json: bool) -> No
         f"{number_of(data.n_features, 'feature')}, "
         f"{number_of(data.n_labels, 'label')}) needs about {facts['memory_mb']:,.0f} MB of memory and "
         f"{facts['train_seconds']:,.1f} s; the model about {size(expected.model_bytes / 1e6)}. "
-        f"Time and size are extended from {number_of(expected.n_sample, 'point')}."
+        f"Time and size are extrapolated from {number_of(expected.n_sample, 'point')}."
     )

@@ -1,4 +1,4 @@
-"""``longtail warm``: compile kernels beforehand, so that the first training and the first prediction do not wait."""
+"""``longtail warm``: compile kernels in advance, so that the first training and prediction need not wait for it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from longtail.errors import LongtailError, SettingsError, number_of
 
 _TITLE_WORDS = ("moss", "bread", "mail", "music", "weather", "desktop", "python", "red")
 _LABELS = 240
-_FIRST_MODEL, _FURTHER_MODEL = 20.0, 2.6  # seconds where nothing is compiled: 66 s for all 19 models on two cores
-_SIZE_LIMITS = (  # beyond which other kernels or other types are used
+_FIRST_MODEL, _FURTHER_MODEL = 20.0, 2.6  # seconds if nothing has been compiled: 66 s for all 19 models on two cores
+_SIZE_LIMITS = (  # constants: sizes of data above which other kernels or other types are used
     ("longtail.index", "_EXACT_BELOW"),
     ("longtail.linear.train", "_SHORT"),
     ("longtail.models.decaf.modules", "ONE_BY_ONE"),
@@ -52,7 +52,7 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
 
     wanted = model or registry.names()
     for name in wanted if model else ():
-        registry.make(name)  # a wrong name is an error before anything is compiled
+        registry.make(name)  # raise the error of a wrong name before anything is compiled
     if portable and not compiles_for_level():  # Numba reads these variables once, when it is imported
         command = child_command("-m", "longtail", "warm", "--portable", *(["--json"] if json else []))
         command += [word for name in model or () for word in ("--model", name)]
@@ -60,10 +60,10 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
     folder, began = writable_folder(), time.perf_counter()
     if folder is None:
         raise SettingsError(
-            "Compiled kernels cannot be kept: no folder for them can be written. Set LONGTAIL_CACHE to one that can."
+            "Compiled kernels cannot be stored: no folder for them is writable. Set LONGTAIL_CACHE to one that is."
         )
     done, left_out = [], []
-    logging.getLogger("longtail").setLevel(logging.WARNING)  # remarks on made-up data say nothing to the user
+    logging.getLogger("longtail").setLevel(logging.WARNING)  # hide remarks about the made-up data
     duration = expected_duration(len(wanted), anything_compiled())
     with doing(f"compiling kernels of {number_of(len(wanted), 'model')}, once per machine; {duration}"):
         for i, name in enumerate(wanted):
@@ -85,20 +85,20 @@ def warm_kernels(model: WarmedModels = None, portable: PortableFlag = False, jso
 
 
 def expected_duration(n_models: int, compiled: bool) -> str:
-    """Return about how long the kernels of so many models take; `compiled` says whether some may be there."""
+    """Return about how long compiling takes for a number of models. `compiled`: some may have been compiled before."""
     seconds = round(_FIRST_MODEL + (n_models - 1) * _FURTHER_MODEL, -1)
     return f"about {seconds:.0f} s" + (", and less where they are compiled already" if compiled else "")
 
 
 def anything_compiled() -> bool:
-    """Return whether any folder holds compiled kernels, perhaps those of other models or of another version."""
+    """Return whether there are any compiled kernels, perhaps of other models or of another version."""
     from longtail.kernels.cache_folders import readable_folders
 
     return any(True for folder in readable_folders() for _ in folder.glob("*.nbi"))
 
 
 def _complete(name: str) -> str:
-    """Return a model that can be fitted: a wrapper gets a base."""
+    """Return the name of a model that can be fitted. A wrapper gets a base model."""
     try:
         registry.make(name).check_params()
     except (LongtailError, TypeError):
@@ -107,10 +107,10 @@ def _complete(name: str) -> str:
 
 
 def _train_and_predict(name: str) -> None:
-    """Train a model on a few made-up texts, and use it as it is and after it was saved: one point and a batch.
+    """Train a model on made-up texts, and predict one point and a batch with it, before and after it is saved.
 
-    Large data takes other kernels, or the same ones with other types. They are compiled in a second round, in which
-    this data counts as large.
+    Large data needs other kernels, or the same kernels for other types. They are compiled in a second round, with
+    limits so low that this data counts as large.
     """
     from longtail.tagger import Tagger
 
@@ -120,14 +120,14 @@ def _train_and_predict(name: str) -> None:
             tagger = Tagger(name).fit(texts, labels, label_texts=names)
             tagger.save(Path(folder) / "model")
             loaded = registry.load_tagger(Path(folder) / "model")
-            for user in (tagger, loaded):
-                user.suggest(texts[0])
-                user.suggest(texts)
-            del loaded, user  # memory-mapped files cannot be removed while they are open, on some systems
+            for model in (tagger, loaded):
+                model.suggest(texts[0])
+                model.suggest(texts)
+            del loaded, model  # some systems cannot remove memory-mapped files while they are open
 
 
 def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
-    """Return texts, their labels, and the texts of the labels: more labels than a leaf of a label tree holds."""
+    """Return texts, their labels, and label texts. There are more labels than fit into one leaf of a label tree."""
     words = [f"{_TITLE_WORDS[i % len(_TITLE_WORDS)]} x{i}" for i in range(_LABELS)]
     chosen = [[words[i % _LABELS], words[7 * i % _LABELS]] for i in range(2 * _LABELS)]
     return [f"a {first} and {second} guide" for first, second in chosen], chosen, {word: word for word in words}
@@ -135,7 +135,7 @@ def _made_up_data() -> tuple[list[str], list[list[str]], dict[str, Any]]:
 
 @contextmanager
 def _lowered_limits() -> Iterator[None]:
-    """Let any data be large, for the modules that are loaded."""
+    """Make all data count as large, in the modules that have been imported."""
     limits = [(sys.modules[module], name) for module, name in _SIZE_LIMITS if module in sys.modules]
     before = [getattr(module, name) for module, name in limits]
     for module, name in limits:

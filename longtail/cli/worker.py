@@ -1,8 +1,8 @@
-"""Train and measure one model in a process of its own, so that its peak memory is its own, and its failure too.
+"""Train and measure one model in a separate process, to measure its peak memory and to survive if it is killed.
 
-The parent process writes the dataset once and starts ``python -m longtail.cli.worker FOLDER`` per model. The task
-stands in ``task.json`` of that folder, and the worker leaves ``result.json``. While it works it reports stages and
-remarks as JSON lines, which the parent shows as if they were its own.
+The parent process writes the dataset once, and starts ``python -m longtail.cli.worker FOLDER`` for each model. The
+worker reads the task from ``task.json`` in that folder and writes ``result.json``. While it works, it reports stages
+and remarks as JSON lines, which the parent process prints as its own.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from longtail.errors import LongtailError
 if TYPE_CHECKING:
     from longtail.data import Dataset
 
-_LEAST_STEP = 0.005
+_MIN_STEP = 0.005  # smallest change of a stage's progress that is reported
 _log = logging.getLogger("longtail.cli")
 
 
 @dataclass(frozen=True)
 class ModelTask:
-    """A model to train and measure; everything in it is a JSON value."""
+    """A model to train and measure. All values can be written as JSON."""
 
     data: str
     """Folder that :func:`save_matrices` wrote."""
     model: str
     settings: dict[str, Any] = field(default_factory=dict)
-    """Parameters by ``model.parameter``, and below, defaults, as for :func:`longtail.registry.make`."""
+    """Parameters by ``model.parameter``. These and `defaults` are those of :func:`longtail.registry.make`."""
     defaults: dict[str, Any] = field(default_factory=dict)
     extras: list[str] = field(default_factory=list)
-    """Further results: "tradeoff", "bins"."""
+    """Additional results: "tradeoff", "bins"."""
     vector_size: int = 0
-    """Number of the last features that are a vector of the text."""
+    """Size of the dense vector of the text in the last features."""
     propensity: tuple[float, ...] = ()
-    """A and B of the propensity model, where they are not the usual ones."""
+    """A and B of the propensity model, if not the default ones."""
 
 
 def save_matrices(data: Dataset, folder: Path) -> None:
-    """Write what rankers see of a dataset with a test part: matrices and pairs to ignore, no texts and no names."""
+    """Write the matrices and pairs to ignore of a dataset with a test part: rankers need neither texts nor names."""
     from longtail.data.writing import write
 
     bare: dict[str, Any] = dict.fromkeys(("ids", "texts", "label_ids", "label_names", "label_texts", "vectorizer"))
@@ -57,19 +57,19 @@ def save_matrices(data: Dataset, folder: Path) -> None:
 
 
 def run_task(task: ModelTask, folder: Path) -> dict[str, Any]:
-    """Train and measure one model in its own process.
+    """Train and measure one model in a separate process.
 
     Parameters
     ----------
     task : ModelTask
-        The model and how to train and measure it.
+        The model, and how to train and measure it.
     folder : Path
-        A new folder for the task, its result and, under ``model``, the fitted ranker.
+        A new folder for the task, its result and, in ``model``, the fitted ranker.
 
     Returns
     -------
     dict
-        The model's object as ``compare --json`` prints it, or ``model`` and ``error``.
+        The model's results as ``compare --json`` prints them, or ``model`` and ``error``.
     """
     folder.mkdir()
     (folder / "task.json").write_text(json.dumps(asdict(task)))
@@ -84,7 +84,7 @@ def run_task(task: ModelTask, folder: Path) -> dict[str, Any]:
 
 
 def _process(folder: Path) -> int | None:
-    """Do the task in a process of its own, pass on what it reports, and return its exit code."""
+    """Run the task in a separate process, pass on its reports, and return its exit code."""
     command = child_command("-m", "longtail.cli.worker", str(folder))
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env=child_environment()
@@ -154,8 +154,8 @@ class _Reports(logging.Handler):
         self.write({"level": record.levelno, "remark": record.getMessage()})
 
     def stage(self, name: str, share: float) -> None:
-        """Report a stage, unless hardly anything has changed: some stages advance many thousand times."""
-        if name == self.last[0] and 0 < share < min(1.0, self.last[1] + _LEAST_STEP):
+        """Report the progress of a stage, unless it has hardly changed: some stages report many thousand times."""
+        if name == self.last[0] and 0 < share < min(1.0, self.last[1] + _MIN_STEP):
             return
         self.last = (name, share)
         self.write({"stage": name, "share": share})
@@ -169,7 +169,7 @@ def _main(folder: Path) -> None:
     from longtail.cli.console import logged_remarks
 
     reports = _Reports(os.fdopen(os.dup(1), "w", encoding="utf-8"))
-    os.dup2(2, 1)  # what a library may print goes to standard error, not among the reports
+    os.dup2(2, 1)  # anything that a library prints goes to standard error, not between the reports
     with logged_remarks(reports), progress.listen(reports.stage):
         do_task(folder)
 

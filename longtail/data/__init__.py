@@ -1,6 +1,6 @@
 """Datasets, readers and writers of the field's file formats, text features, splits and synthetic data.
 
-Names are loaded on first use, so that importing the package is instant.
+Names are imported when they are first used, so that importing the package is instant.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Cut texts into tokens in Python, for what the kernels do not do: stop words, stems, and a user's own function.
+"""Cut texts into tokens in Python, where the kernels cannot: for stop words, stems, and a user's own function.
 
-A function is kept by its import name, such as ``mypackage.text:lemmas``, and never pickled. A model folder can name any
-function, so that one named there is used only if its module is imported already, or listed in the environment variable
-``LONGTAIL_IMPORT``, and if it is marked by :func:`analyzer`.
+A model folder stores the import name of a function, such as ``mypackage.text:lemmas``, and never a pickle. As a folder
+from a stranger could name any function, the function is used only if it is marked by :func:`analyzer`, and only if its
+module has been imported already or is listed in the environment variable ``LONGTAIL_IMPORT``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _LETTER = re.compile(r"[^\W\d_]")
 UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-_SAMPLED_TEXTS = 1000  # texts that decide
+_SAMPLED_TEXTS = 1000  # texts whose script is examined
 _IMPORT_VARIABLE = "LONGTAIL_IMPORT"
 
 Analyzer = Callable[[str], Iterable[str]]
 
 
 def analyzer(function: Analyzer) -> Analyzer:
-    """Mark a function from a text to its tokens as one that models may use, and return it.
+    """Decorate a function from a text to its tokens, so that models may use it.
 
     Examples
     --------
@@ -45,7 +45,7 @@ def analyzer(function: Analyzer) -> Analyzer:
 
 
 def has_unspaced_texts(texts: list[str]) -> bool:
-    """Return whether most letters of a sample of the texts are of a script without spaces between words."""
+    """Return whether most letters in a sample of the texts belong to scripts without spaces between words."""
     sample = " ".join(text[:1000] for text in texts[:: max(1, len(texts) // _SAMPLED_TEXTS)])
     if sample.isascii():
         return False
@@ -53,14 +53,14 @@ def has_unspaced_texts(texts: list[str]) -> bool:
 
 
 def import_name(function: Any, kind: str = "analyzer") -> str:
-    """Return the name under which a function can be imported again; refuse one that cannot be.
+    """Return the name under which a function can be imported again, or raise an error if it cannot.
 
     Parameters
     ----------
     function : callable
-        Marked as a function of this kind.
+        A function that is marked as a function of this kind.
     kind : {"analyzer", "encoder"}
-        What it is used for.
+        What the function is used for.
     """
     name = f"{getattr(function, '__module__', None)}:{getattr(function, '__qualname__', None)}"
     try:
@@ -76,16 +76,16 @@ def import_name(function: Any, kind: str = "analyzer") -> str:
 
 
 def find_function(name: str, *, trusted: bool, kind: str = "analyzer") -> Any:
-    """Return the function of an import name such as ``mypackage.text:lemmas``.
+    """Return the function that an import name such as ``mypackage.text:lemmas`` stands for.
 
     Parameters
     ----------
     name : str
         Module, a colon, and the name of the function in it.
     trusted : bool
-        Whether the caller named it; a name from a model folder is not trusted and imports nothing.
+        Whether the name comes from the user. A name from a model folder is not trusted: its module is not imported.
     kind : {"analyzer", "encoder"}
-        What it is used for, and how it must be marked.
+        What the function is used for, and by which decorator it must be marked.
     """
     module, _, attribute = name.partition(":")
     if not trusted and module not in (*sys.modules, *os.environ.get(_IMPORT_VARIABLE, "").split(",")):
@@ -109,7 +109,7 @@ def find_function(name: str, *, trusted: bool, kind: str = "analyzer") -> Any:
 
 
 def stop_words_of(value: str | Collection[str] | None) -> list[str]:
-    """Return stop words in lower case; "english" stands for scikit-learn's list."""
+    """Return stop words in lower case. "english" means scikit-learn's list."""
     if value is None:
         return []
     if isinstance(value, str):
@@ -121,18 +121,18 @@ def stop_words_of(value: str | Collection[str] | None) -> list[str]:
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """Cut texts into tokens: by a function, or into words without stop words, replaced by their stems.
+    """Cut texts into tokens: words or the tokens of a function, without stop words, perhaps replaced by their stems.
 
     Parameters
     ----------
     min_length : int
-        Shortest word in characters.
+        Length of the shortest word in characters.
     stop_words : frozenset of str
         Words to leave out.
     stemmer : str or None
         Language of the Snowball stemmer.
     function : callable, optional
-        From a text to its tokens, instead of cutting words.
+        Function from a text to its tokens, used instead of cutting words.
     """
 
     min_length: int
@@ -159,7 +159,7 @@ class Tokenizer:
 
 @cache
 def snowball(language: str) -> Callable[[str], str]:
-    """Return the Snowball stemmer of a language, with a memory of the words it has seen."""
+    """Return the Snowball stemmer of a language, which caches the stems of the words it has seen."""
     try:
         import snowballstemmer
     except ImportError:
@@ -168,15 +168,15 @@ def snowball(language: str) -> Callable[[str], str]:
         ) from None
     if language not in snowballstemmer.algorithms():
         raise SettingsError(f"stemmer is {language!r}; give one of {', '.join(snowballstemmer.algorithms())}")
-    own = threading.local()  # a stemmer keeps the word at hand in itself, and texts are cut by several threads
-    seen: dict[str, str] = {}
+    per_thread = threading.local()  # a stemmer has state while it works, and texts are cut by several threads
+    stems: dict[str, str] = {}
 
     def stem(word: str) -> str:
-        stemmed = seen.get(word)
+        stemmed = stems.get(word)
         if stemmed is None:
-            if not hasattr(own, "stemmer"):
-                own.stemmer = snowballstemmer.stemmer(language)
-            stemmed = seen[word] = own.stemmer.stemWord(word)
+            if not hasattr(per_thread, "stemmer"):
+                per_thread.stemmer = snowballstemmer.stemmer(language)
+            stemmed = stems[word] = per_thread.stemmer.stemWord(word)
         return stemmed
 
     return stem

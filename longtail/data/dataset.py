@@ -31,8 +31,8 @@ class Dataset:
     Y : csr_array of shape (N, L)
         Labels of the points: 1 where a point has a label, or the relevance of the label if the files give one.
     Z : csr_array of shape (L, D) or None
-        Features of the label texts, with the same columns as `X`. `read` computes them from the label names where
-        there are no label texts; None where no name has a word that the texts have.
+        Features of the label texts, with the same columns as `X`. Without label texts, `read` computes them from the
+        label names. None if no name has a word of the vocabulary.
     ids : list of str or None
         Identifier of each point.
     texts : list of str or None
@@ -44,7 +44,8 @@ class Dataset:
     label_texts : list of str or None
         Text of each label, from which `Z` is computed.
     ignore : int32 array of shape (P, 2) or None
-        Pairs (row, label) that are excluded from training and evaluation: a product that is its own label, for example.
+        Pairs (row, label) that are excluded from training and evaluation, for example products that are their own
+        labels.
     test : Dataset or None
         The test part, with the same features and labels.
     vectorizer : TextVectorizer or None
@@ -52,12 +53,12 @@ class Dataset:
     name : str
         Name shown in tables.
     vector_size : int
-        Number of the last columns of `X` and `Z` that hold one dense vector per text; 0 for none.
+        Size of the dense vector of each text, which is in the last columns of `X` and `Z`; 0 if there is none.
     labels_separator : str or None
-        The separator at which the label cells of a table were cut. None if labels were lists or came without one.
+        The separator at which the label cells of a table were cut. None if labels were lists, or no separator occurred.
     numbered_by_occurrence : bool
         Whether labels are numbered in the order in which they occur in a table. Another file with the same labels then
-        numbers them otherwise, and only their names can be compared.
+        has other numbers, so that labels of two files must be compared by name.
     """
 
     X: csr_array | None
@@ -114,50 +115,54 @@ class Dataset:
             "labels": f"{self.n_labels:,}, {per_point:.1f} per point",
             "features": "not computed" if self.X is None else f"{self.n_features:,}",
         }
-        names = self.label_names or self.label_ids or [str(label) for label in range(self.n_labels)]
+        names = self.shown_label_names()
         rows = []
         for at in range(min(self.n_points, 5)):
             text = self.texts[at] if self.texts is not None else self.ids[at] if self.ids is not None else str(at)
-            own = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
-            rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(own)))
+            labels = [names[label] for label in self.Y.indices[self.Y.indptr[at] : self.Y.indptr[at + 1]][:8]]
+            rows.append((text if len(text) <= 200 else f"{text[:199]}…", ", ".join(labels)))
         return notebook_html(f"Dataset {self.name}", facts, ["point" if self.texts is None else "text", "labels"], rows)
 
+    def shown_label_names(self) -> list[str]:
+        """Return the names of the labels, or else their identifiers, or else their numbers."""
+        return self.label_names or self.label_ids or [str(label) for label in range(self.n_labels)]
+
     def described_labels(self) -> list[str]:
-        """Return the text of each label: its name where there is none, nothing for a URI."""
+        """Return the text of each label. Without texts, return the names, with an empty text for a URI."""
         if self.label_texts is not None:
             return self.label_texts
         return ["" if "://" in name else name for name in self.label_names or ()]
 
     def label_features(self, transform: Callable[[list[str]], csr_array] | None = None) -> csr_array | None:
-        """Return the features of the label texts: `Z` or, where there is none, those of the label names.
+        """Return the features of the label texts: `Z` or, if it is None, features computed from the label names.
 
         Parameters
         ----------
         transform : function, optional
-            Turns texts into features; by default that of the vectorizer.
+            Function from texts to features; by default the vectorizer's ``transform``.
 
         Returns
         -------
         csr_array of shape (L, D) or None
-            None where no name has a word of the vocabulary.
+            None if no name has a word of the vocabulary.
         """
         if self.Z is not None or self.vectorizer is None or not self.label_names:
             return self.Z
         if transform is None:
-            ready = self.vector_size and not getattr(self.vectorizer, "vector_size_", 0)  # vectors, but no encoder
-            transform = self.vectorizer.transform_terms if ready else self.vectorizer.transform
+            no_encoder = self.vector_size and not getattr(self.vectorizer, "vector_size_", 0)
+            transform = self.vectorizer.transform_terms if no_encoder else self.vectorizer.transform
         Z = transform(self.described_labels())
         if not Z.nnz:
             return None
         return Z if self.X is None else resized(Z, n_columns=self.n_features)
 
     def subset(self, rows: Any) -> Dataset:
-        """Return the points of `rows` in that order, with the same features and labels and without the test part.
+        """Return the points of `rows` in the given order, without the test part.
 
         Parameters
         ----------
         rows : array of int, array of bool, or slice
-            Which points; a point may be taken more than once.
+            The rows to take. A row may be taken more than once.
 
         Returns
         -------
@@ -182,14 +187,14 @@ class Dataset:
     def with_labels(self, label_ids: Sequence[str]) -> Dataset:
         """Renumber the labels: return the same points with the columns of `Y` in the order of `label_ids`.
 
-        A dataset read from a table numbers its labels in the order in which they occur, which need not be the order in
-        which a model was trained. Labels that are not in `label_ids` are placed after it, so that a label that the
-        model cannot suggest still counts as missed.
+        A table numbers its labels in the order in which they occur, which may differ from the training data of a
+        model. Labels that are not in `label_ids` get columns after these, so that labels that the model cannot suggest
+        still count as missed.
 
         Parameters
         ----------
         label_ids : sequence of str
-            Identifiers in the wanted order.
+            Identifiers of labels in the order of the new columns.
 
         Returns
         -------
@@ -204,7 +209,7 @@ class Dataset:
             )
         columns = np.array([position.setdefault(label, len(position)) for label in self.label_ids], np.int32)
         order = list(position)
-        old = np.full(len(order), -1)  # the column that each label has now, -1 for none
+        old = np.full(len(order), -1)  # the old column of each label, -1 if it has none
         old[columns] = np.arange(self.n_labels)
 
         def reorder(strings: list[str] | None) -> list[str] | None:
@@ -248,7 +253,7 @@ class Dataset:
         Raises
         ------
         DataError
-            Names the part that is inconsistent and what was expected.
+            The message names the inconsistent part and what was expected.
         """
         n, L = self.Y.shape
         _check_matrix("Y", self.Y, n, L)
@@ -293,7 +298,7 @@ def _check_matrix(name: str, A: Any, n: int, m: int) -> None:
         raise DataError(f"{name} is a {type(A).__name__}, expected a csr_array", remedy=remedy)
     if A.shape != (n, m):
         raise DataError(f"{name} has shape {A.shape}, expected {(n, m)}")
-    # min and max are NaN if any value is, so that no array of booleans is needed for good data.
+    # min and max are NaN if any value is: valid data needs no temporary array of booleans.
     if A.nnz and not (np.isfinite(A.data.min()) and np.isfinite(A.data.max())):
         row = row_of_entry(A, int(np.argmin(np.isfinite(A.data))))
         raise DataError(f"{name} holds a NaN or an infinite value", row=row, remedy="Remove or replace it")

@@ -1,6 +1,6 @@
-"""Folders of documents, as Annif reads them: ``NAME.txt`` holds a text, ``NAME.tsv`` or ``NAME.key`` its labels.
+"""Read folders of documents in Annif's form: ``NAME.txt`` has a text, ``NAME.tsv`` or ``NAME.key`` its labels.
 
-A ``.tsv`` file has one label per line, its URI and perhaps its name; a ``.key`` file has one label name per line.
+A ``.tsv`` file has one label per line: its URI and perhaps its name. A ``.key`` file has one label name per line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longtail.errors import DataError
 
 
 def has_documents(folder: Path) -> bool:
-    """Return whether a folder holds a text with a file of labels beside it."""
+    """Return whether a folder has at least one text with a file of labels."""
     return any(_labels_file(path) for path in _text_files(folder))
 
 
@@ -28,9 +28,9 @@ def read_documents(folder: Path, numbers: dict[str, int], entries: list[LabelEnt
     folder : Path
         Folder with the files.
     numbers : dict of str to int
-        Number of each label; new labels are added.
+        Column of each label. New labels are added to it.
     entries : list of LabelEntry
-        Names that ``.tsv`` files give to URIs are added.
+        Descriptions of labels. The names of URIs from ``.tsv`` files are added to it.
     """
     texts, ids, rows = [], [], LabelRows()
     for path in _text_files(folder):

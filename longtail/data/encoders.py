@@ -1,11 +1,11 @@
-"""Encode texts as dense vectors: by a user's own function, by an ONNX file, or by a sentence-transformers model.
+"""Encode texts as dense vectors: with a user's own function, an ONNX file, or a sentence-transformers model.
 
-An encoder is frozen: nothing here trains it. Vectors are scaled to length 1, and a text without a letter or digit has a
-vector of zeros. ONNX files and sentence-transformers models get one text at a time, so that the vector of a text does
-not depend on the texts beside it; a batch would change its last bits.
+Encoders are not trained. Vectors are scaled to length 1, and a text without a letter or digit gets a vector of zeros.
+ONNX files and sentence-transformers models get one text at a time, because the last bits of a vector would otherwise
+depend on the other texts of the batch.
 
-A model folder keeps the import name of a function, or the path of a file or folder with its checksum. A function that a
-model folder names is used under the rules of :mod:`longtail.data.analyzers`.
+A model folder stores the import name of a function, or the path of a file or folder together with its checksum. For
+functions that a model folder names, the rules of :mod:`longtail.data.analyzers` apply.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from longtail.kernels import pool
 from longtail.progress import stage
 
 _PATH_VARIABLE = "LONGTAIL_ENCODER"
-_TEXTS_AT_ONCE = 256  # texts given to a function, or between two reports of progress
-_TOKENS = 512  # of a text, where the files of a model do not say
+_BATCH_TEXTS = 256  # texts per call of a function, and between two reports of progress
+_DEFAULT_MAX_TOKENS = 512  # longer texts are cut off, if the files of a model do not give another limit
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-_WEIGHTS = (".json", ".txt", ".model", ".safetensors", ".bin", ".onnx", ".data")  # files that a checksum is made of
+_MODEL_ENDINGS = (".json", ".txt", ".model", ".safetensors", ".bin", ".onnx", ".data")  # files that the checksum covers
 
 Encode = Callable[[list[str]], Any]
 
 
 def encoder(function: Encode) -> Encode:
-    """Mark a function from a list of texts to an array of vectors as one that models may use, and return it.
+    """Decorate a function from a list of texts to an array of vectors, so that models may use it.
 
     The vector of a text must not depend on the other texts of the list.
 
@@ -78,7 +78,7 @@ class Encoder:
         if self.size is None:
             self.size = self._checked(["a text"]).shape[1]
         vectors = np.zeros((len(texts), self.size), np.float32)
-        blocks = [rows[start : start + _TEXTS_AT_ONCE] for start in range(0, len(rows), _TEXTS_AT_ONCE)]
+        blocks = [rows[start : start + _BATCH_TEXTS] for start in range(0, len(rows), _BATCH_TEXTS)]
         with stage("encoding texts") as done:
 
             def work(block: list[int]) -> None:
@@ -89,26 +89,28 @@ class Encoder:
         return vectors
 
     def _checked(self, texts: list[str]) -> np.ndarray:
-        """Return unit vectors; raise an error for anything else."""
+        """Return the unit vectors of texts, or raise an error if the encoder returns anything but vectors."""
         try:
-            found = np.asarray(self._encode(texts))
+            vectors = np.asarray(self._encode(texts))
         except (SettingsError, ModelError):
             raise
         except Exception as error:
             raise DataError(f"the encoder {self.name} raised {type(error).__name__}: {error}") from error
         remedy = f"Return an array of {len(texts)} rows of numbers for {len(texts)} texts"
-        if found.ndim != 2 or found.dtype.kind not in "fiub" or not found.size:
+        if vectors.ndim != 2 or vectors.dtype.kind not in "fiub" or not vectors.size:
             raise DataError(
-                f"the encoder {self.name} returned shape {found.shape} and type {found.dtype}", remedy=remedy
+                f"the encoder {self.name} returned shape {vectors.shape} and type {vectors.dtype}", remedy=remedy
             )
-        if len(found) != len(texts):
-            raise DataError(f"the encoder {self.name} returned {len(found)} rows for {len(texts)} texts", remedy=remedy)
-        if self.size is not None and found.shape[1] != self.size:
+        if len(vectors) != len(texts):
             raise DataError(
-                f"the encoder {self.name} returned vectors of {found.shape[1]} numbers, not {self.size}",
+                f"the encoder {self.name} returned {len(vectors)} rows for {len(texts)} texts", remedy=remedy
+            )
+        if self.size is not None and vectors.shape[1] != self.size:
+            raise DataError(
+                f"the encoder {self.name} returned vectors of {vectors.shape[1]} numbers, not {self.size}",
                 remedy="Use the encoder that the model was trained with",
             )
-        return checked_vectors(found, f"the encoder {self.name}")
+        return checked_vectors(vectors, f"the encoder {self.name}")
 
     _threads: ClassVar[bool] = True  # whether several threads may encode at the same time
 
@@ -116,25 +118,25 @@ class Encoder:
         raise AssertionError(f"{type(self).__name__} must define _encode")
 
     def checksum(self) -> str | None:
-        """Return a checksum of the files of the encoder; None for a function."""
+        """Return a checksum of the files of the encoder, or None for a function."""
         return None
 
     def facts(self) -> dict[str, Any]:
-        """Return what a model folder keeps of the encoder, as JSON values."""
+        """Return what a model folder stores about the encoder, as JSON values."""
         return {"kind": self.kind, "name": self.name, "checksum": self.checksum(), "size": self.size}
 
 
 def checked_vectors(vectors: np.ndarray, source: str) -> np.ndarray:
-    """Return vectors of length 1 as float32; rows of zeros stay. Refuse NaN and infinity.
+    """Scale vectors to length 1 as float32, and raise an error for NaN and infinity. Rows of zeros stay zero.
 
     Parameters
     ----------
     vectors : array, (n, d)
-        Numbers.
+        Vectors of any length.
     source : str
-        Where they are from, for the error message.
+        Where they come from, for the error message.
     """
-    with np.errstate(over="ignore"):  # what becomes infinite is refused below
+    with np.errstate(over="ignore"):  # values that become infinite are refused below
         rows = np.asarray(vectors, np.float32)
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
@@ -145,7 +147,7 @@ def checked_vectors(vectors: np.ndarray, source: str) -> np.ndarray:
 
 
 class FunctionEncoder(Encoder):
-    """A function from a list of texts to an array, kept by its import name."""
+    """Encoder that calls a function from a list of texts to an array, stored by its import name."""
 
     kind = "function"
     _threads = False
@@ -158,18 +160,18 @@ class FunctionEncoder(Encoder):
         return self._function(texts)
 
     def __reduce__(self) -> Any:
-        return _same_function, (self.name, self.size)
+        return _unpickled_function, (self.name, self.size)
 
 
-def _same_function(name: str, size: int | None) -> FunctionEncoder:
-    """Return a function encoder in another process of the same program."""
+def _unpickled_function(name: str, size: int | None) -> FunctionEncoder:
+    """Rebuild a function encoder in another process of the same program."""
     made = FunctionEncoder(name, find_function(name, trusted=True, kind="encoder"))
     made.size = size
     return made
 
 
 class _FileEncoder(Encoder):
-    """An encoder in files, opened when it is first used."""
+    """Encoder that is stored in files, which are opened when it is first used."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -177,7 +179,7 @@ class _FileEncoder(Encoder):
         self._lock = threading.Lock()
 
     def __reduce__(self) -> Any:
-        return _same_file, (type(self), self.name, self.size)
+        return _unpickled_file, (type(self), self.name, self.size)
 
     def _files(self) -> list[Path]:
         raise AssertionError(f"{type(self).__name__} must define _files")
@@ -202,30 +204,30 @@ class _FileEncoder(Encoder):
         raise AssertionError(f"{type(self).__name__} must define _open")
 
 
-def _same_file(cls: type[_FileEncoder], name: str, size: int | None) -> _FileEncoder:
-    """Return a file encoder in another process."""
+def _unpickled_file(cls: type[_FileEncoder], name: str, size: int | None) -> _FileEncoder:
+    """Rebuild a file encoder in another process."""
     made = cls(name)
     made.size = size
     return made
 
 
 class OnnxEncoder(_FileEncoder):
-    """A transformer in an ONNX file, with ``tokenizer.json`` beside it or in the folder above.
+    """Encoder that runs a transformer from an ONNX file, with ``tokenizer.json`` in the same folder or the one above.
 
-    The mean of the token vectors is the vector of a text, unless ``1_Pooling/config.json`` says that it is the vector
-    of the first token, or the file itself returns one vector per text.
+    The vector of a text is the mean of its token vectors. It is the vector of the first token if
+    ``1_Pooling/config.json`` says so. If the file itself returns one vector per text, that vector is used.
     """
 
     kind = "onnx"
 
     def _folder(self) -> Path:
         path = Path(self.name)
-        return next((one for one in (path.parent, path.parent.parent) if (one / "tokenizer.json").is_file()), path)
+        return next((near for near in (path.parent, path.parent.parent) if (near / "tokenizer.json").is_file()), path)
 
     def _files(self) -> list[Path]:
         path, folder = Path(self.name), self._folder()
-        beside = [folder / name for name in ("tokenizer.json", "1_Pooling/config.json", "sentence_bert_config.json")]
-        return [one for one in (path, path.with_name(f"{path.name}.data"), *beside) if one.is_file()]
+        settings = [folder / name for name in ("tokenizer.json", "1_Pooling/config.json", "sentence_bert_config.json")]
+        return [file for file in (path, path.with_name(f"{path.name}.data"), *settings) if file.is_file()]
 
     def _open(self) -> Any:
         try:
@@ -241,19 +243,19 @@ class OnnxEncoder(_FileEncoder):
                 f"{self.name}: there is no tokenizer.json beside it. Copy the one of the model into the same folder."
             )
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1  # texts share the cores instead
+        options.intra_op_num_threads = options.inter_op_num_threads = 1  # several texts are encoded in parallel
         try:
             session = onnxruntime.InferenceSession(self.name, options, providers=["CPUExecutionProvider"])
             tokenizer = tokenizers.Tokenizer.from_file(os.fspath(folder / "tokenizer.json"))
         except Exception as error:  # the packages raise classes of their own
             raise SettingsError(f"{self.name}: cannot be opened as an ONNX encoder ({error}).") from None
-        names = [one.name for one in session.get_inputs()]
+        names = [node.name for node in session.get_inputs()]
         unknown = [name for name in names if name not in _INPUTS]
         if unknown:
             raise SettingsError(f"{self.name}: has the input {unknown[0]}. An encoder takes {', '.join(_INPUTS)}.")
         cut = tokenizer.truncation
         longest = _json(folder / "sentence_bert_config.json").get("max_seq_length")
-        tokenizer.enable_truncation(longest or (cut["max_length"] if cut else _TOKENS))
+        tokenizer.enable_truncation(longest or (cut["max_length"] if cut else _DEFAULT_MAX_TOKENS))
         tokenizer.no_padding()
         pooling = _json(folder / "1_Pooling" / "config.json")
         return session, tokenizer, names, bool(pooling.get("pooling_mode_cls_token", False))
@@ -265,21 +267,21 @@ class OnnxEncoder(_FileEncoder):
             encoded = tokenizer.encode(text)
             parts = encoded.ids, encoded.attention_mask, encoded.type_ids
             inputs = {name: np.array([part], np.int64) for name, part in zip(_INPUTS, parts, strict=True)}
-            found = session.run(None, {name: inputs[name] for name in names})[0][0]
-            if found.ndim == 2:  # one vector per token
-                found = found[0] if first_token else found.mean(axis=0)
-            vectors.append(found)
+            output = session.run(None, {name: inputs[name] for name in names})[0][0]
+            if output.ndim == 2:  # one vector per token
+                output = output[0] if first_token else output.mean(axis=0)
+            vectors.append(output)
         return np.stack(vectors)
 
 
 class SentenceTransformersEncoder(_FileEncoder):
-    """A folder with a sentence-transformers model, run by that package."""
+    """Encoder that runs a sentence-transformers model from a folder."""
 
     kind = "sentence-transformers"
     _threads = False  # torch uses all cores for one text
 
     def _files(self) -> list[Path]:
-        return [path for path in Path(self.name).rglob("*") if path.suffix in _WEIGHTS and path.is_file()]
+        return [path for path in Path(self.name).rglob("*") if path.suffix in _MODEL_ENDINGS and path.is_file()]
 
     def _open(self) -> Any:
         try:
@@ -299,23 +301,23 @@ class SentenceTransformersEncoder(_FileEncoder):
 
 
 def _json(path: Path) -> dict[str, Any]:
-    """Return the settings in a file of a model; none if there is no such file."""
+    """Return the settings in a JSON file of a model, which are empty if there is no such file."""
     if not path.is_file():
         return {}
     try:
-        found = json.loads(path.read_bytes())
+        settings = json.loads(path.read_bytes())
     except ValueError as error:
         raise SettingsError(f"{path}: is not JSON ({error}).") from None
-    return found if isinstance(found, dict) else {}
+    return settings if isinstance(settings, dict) else {}
 
 
 def make_encoder(value: Any) -> Encoder:
-    """Return the encoder that a user names.
+    """Make the encoder that a user has specified.
 
     Parameters
     ----------
     value : callable, str or path
-        A function marked by :func:`encoder`, its import name, an ONNX file, or a folder of a model.
+        A function that is marked by :func:`encoder`, its import name, an ONNX file, or the folder of a model.
     """
     if callable(value):
         return FunctionEncoder(import_name(value, "encoder"), value)
@@ -323,14 +325,14 @@ def make_encoder(value: Any) -> Encoder:
     path = Path(name)
     if not path.exists() and ":" in name and os.sep not in name:
         return FunctionEncoder(name, find_function(name, trusted=True, kind="encoder"))
-    found = _file_encoder(path)
-    if found is None:
+    encoder_in_files = _file_encoder(path)
+    if encoder_in_files is None:
         raise SettingsError(
             f"encoder is {name!r}, which is neither an ONNX file, nor a folder with model.onnx or with a "
             "sentence-transformers model (modules.json), nor the import name of a function such as "
             "package.module:function."
         )
-    return found
+    return encoder_in_files
 
 
 def _file_encoder(path: Path) -> Encoder | None:
@@ -345,37 +347,38 @@ def _file_encoder(path: Path) -> Encoder | None:
 
 
 def restored_encoder(facts: Any) -> Encoder:
-    """Return the encoder that a model folder names, if it is the one that the model was trained with.
+    """Return the encoder that a model folder names, after checking that the model was trained with it.
 
     Parameters
     ----------
     facts : dict
-        What :meth:`Encoder.facts` returned. The environment variable ``LONGTAIL_ENCODER`` says where the files are now.
+        The facts that :meth:`Encoder.facts` returned. If the files have been moved, the environment variable
+        ``LONGTAIL_ENCODER`` must name their new path.
     """
-    kinds: dict[str, type[_FileEncoder]] = {one.kind: one for one in (OnnxEncoder, SentenceTransformersEncoder)}
+    kinds: dict[str, type[_FileEncoder]] = {cls.kind: cls for cls in (OnnxEncoder, SentenceTransformersEncoder)}
     known = (*kinds, FunctionEncoder.kind)
     if not isinstance(facts, dict) or facts.get("kind") not in known or not isinstance(facts.get("name"), str):
         raise ModelError("model.json does not name the encoder of the model. Train or copy the model again.")
     name, size = facts["name"], facts.get("size")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ModelError("model.json does not say how long vectors are. Train or copy the model again.")
+        raise ModelError("model.json does not have the size of the vectors. Train or copy the model again.")
     made: Encoder
     if facts["kind"] == FunctionEncoder.kind:
         made = FunctionEncoder(name, find_function(name, trusted=False, kind="encoder"))
     else:
         moved = os.environ.get(_PATH_VARIABLE)
-        found = _file_encoder(Path(moved)) if moved else kinds[facts["kind"]](name)
+        candidate = _file_encoder(Path(moved)) if moved else kinds[facts["kind"]](name)
         where = moved or name
-        if found is None or not Path(found.name).exists():
+        if candidate is None or not Path(candidate.name).exists():
             raise ModelError(
                 f"The model encodes texts with {where}, and there is no such encoder. Put it there, or set the "
                 f"environment variable {_PATH_VARIABLE} to where it is."
             )
-        if found.checksum() != facts.get("checksum"):
+        if candidate.checksum() != facts.get("checksum"):
             raise ModelError(
                 f"{where}: is not the encoder that the model was trained with: its checksum differs. Put that one "
                 f"there, or set the environment variable {_PATH_VARIABLE} to where it is."
             )
-        made = found
+        made = candidate
     made.size = size
     return made

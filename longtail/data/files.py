@@ -1,4 +1,4 @@
-"""Open files with any compression, find them under any of their names, and write them completely or not at all."""
+"""Open plain and compressed files, find them by one of several names, and write them completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from longtail.errors import DataError, SettingsError
 COMPRESSED = (".gz", ".xz", ".zst")
 OVERWRITE = "Choose another, or pass overwrite=True (--overwrite on the command line)"
 UNPACKED_VARIABLE = "LONGTAIL_MOST_UNPACKED"
-"""Variable that sets how many bytes one compressed byte may unpack to."""
-_MOST_UNPACKED = 300
-_HARMLESS = 1 << 28  # bytes that any file may unpack to
-_COMPRESSED_BYTES = 1 << 13  # given to the decompressor at once; it unpacks all of them before any can be counted
-_AGAIN = "Copy or download it again"
+"""Environment variable with the number of bytes that one compressed byte may unpack to."""
+_DEFAULT_MOST_UNPACKED = 300
+_ALWAYS_ALLOWED = 1 << 28  # bytes that any file may unpack to
+_COMPRESSED_BYTES = 1 << 13  # passed to the decompressor at once, as its output can only be counted afterwards
+_COPY_AGAIN = "Copy or download it again"
 
 
 def plain_name(path: Path) -> str:
-    """Return the name of a file without the ending of its compression."""
+    """Return the name of a file without the ending of the compression."""
     return path.name[: -len(path.suffix)] if path.suffix in COMPRESSED else path.name
 
 
 def find(folder: Path, *names: str) -> Path | None:
-    """Return the first file in `folder` with one of `names`, plain or compressed, or None."""
+    """Return the first file in `folder` with one of `names`, plain or compressed, or None if there is none."""
     for name in names:
         for ending in ("", *COMPRESSED):
             path = folder / (name + ending)
@@ -39,14 +39,14 @@ def find(folder: Path, *names: str) -> Path | None:
 
 
 class _Limited(io.RawIOBase):
-    """A decompressed stream that ends with an error where a small file unpacks to an enormous one.
+    """A decompressed stream that raises an error when a small file unpacks to an enormous one.
 
     A file of 460 kB can unpack to 15 GB. Real data rarely unpacks to more than 30 times its size.
     """
 
     def __init__(self, stream: Any, path: Path) -> None:
         self._stream, self._path, self._unpacked = stream, path, 0
-        self._most = max(_HARMLESS, most_unpacked() * path.stat().st_size)
+        self._most = max(_ALWAYS_ALLOWED, most_unpacked() * path.stat().st_size)
 
     def readable(self) -> bool:
         return True
@@ -63,7 +63,7 @@ def most_unpacked() -> int:
     """Return how many bytes one compressed byte may unpack to."""
     text = os.environ.get(UNPACKED_VARIABLE, "")
     if not text:
-        return _MOST_UNPACKED
+        return _DEFAULT_MOST_UNPACKED
     if not text.isdecimal() or int(text) < 1:
         raise SettingsError(f"{UNPACKED_VARIABLE} is {text[:40]!r}; give a whole number from 1")
     return int(text)
@@ -84,7 +84,7 @@ def check_regular(path: Path) -> None:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return  # opening it raises an error that says what is wrong
+        return  # opening the file will raise an error that says what is wrong
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise DataError(
             "a fifo, socket or device, not a file", path=path, remedy="Write the data to a file first, and give that"
@@ -92,12 +92,12 @@ def check_regular(path: Path) -> None:
 
 
 class _Zstandard(io.RawIOBase):
-    """Zstandard frames as a stream that detects a truncated file, which the reader of the package does not."""
+    """A stream of Zstandard frames that detects truncated files, which the package's own reader does not."""
 
     def __init__(self, file: IO[bytes]) -> None:
         import zstandard
 
-        self._file, self._new = file, zstandard.ZstdDecompressor().decompressobj
+        self._file, self._new_frame = file, zstandard.ZstdDecompressor().decompressobj
         self._frame: Any = None
         self._buffer, self._at = b"", 0
 
@@ -114,7 +114,7 @@ class _Zstandard(io.RawIOBase):
                 if self._frame is not None:
                     raise EOFError
                 return 0
-            self._frame = self._frame or self._new()
+            self._frame = self._frame or self._new_frame()
             self._buffer, self._at = self._frame.decompress(piece), 0
         part = memoryview(self._buffer)[self._at : self._at + len(buffer)]
         buffer[: len(part)] = part
@@ -123,7 +123,7 @@ class _Zstandard(io.RawIOBase):
 
 
 def _decompressed(file: IO[bytes]) -> IO[bytes]:
-    """Return the decompressed stream; the first bytes show the compression, since names may be wrong."""
+    """Return the decompressed stream. The first bytes show the compression, as the ending of the name may be wrong."""
     head = file.read(6)
     file.seek(0)
     if head.startswith(b"\x1f\x8b"):
@@ -141,7 +141,7 @@ def _decompressed(file: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file for reading, decompressed; errors while reading become a `DataError` that names the file."""
+    """Open a file for reading, decompressed. Any error while reading becomes a `DataError` with the file's name."""
     broken: list[type[BaseException]] = []
     try:
         check_regular(path)
@@ -159,26 +159,28 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
                 stream = io.BufferedReader(_Limited(stream, path), 1 << 20)  # type: ignore[assignment]
             yield stream
     except EOFError:
-        raise DataError("the compressed data ends too early: the file is cut off", path=path, remedy=_AGAIN) from None
+        what = "the compressed data ends too early: the file is cut off"
+        raise DataError(what, path=path, remedy=_COPY_AGAIN) from None
     except DataError:
         raise
     except tuple(broken) as error:
-        raise DataError(f"the compressed data is damaged ({error})", path=path, remedy=_AGAIN) from None
+        raise DataError(f"the compressed data is damaged ({error})", path=path, remedy=_COPY_AGAIN) from None
     except OSError as error:
         damaged = error.filename is None  # gzip's errors about the content have no file name
         what = f"the compressed data is damaged ({error})" if damaged else f"cannot be read ({error.strerror})"
-        raise DataError(what, path=path, remedy=_AGAIN if damaged else "Check the path and its permissions") from None
+        remedy = _COPY_AGAIN if damaged else "Check the path and its permissions"
+        raise DataError(what, path=path, remedy=remedy) from None
 
 
 def check_whole(path: Path) -> None:
-    """Raise if a compressed file is damaged, which explains wrong content; the damage shows at its end."""
+    """Raise an error if a compressed file is damaged, by reading it to its end: damage explains wrong content."""
     with open_bytes(path) as stream:
         while plain_name(path) != path.name and stream.read(1 << 20):
             pass
 
 
 def line_blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
-    """Yield blocks of whole lines of about `size` bytes; each ends with a newline."""
+    """Yield blocks of complete lines, of about `size` bytes each. Every block ends with a newline."""
     carried: list[bytes] = []
     while piece := stream.read(size):
         cut = piece.rfind(b"\n") + 1
@@ -192,7 +194,7 @@ def line_blocks(stream: IO[bytes], size: int) -> Iterator[bytes]:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with their numbers, counted from 1, without blank ones."""
+    """Yield the lines of a file that are not blank, with their numbers, counted from 1."""
     number = 0
     with open_bytes(path) as stream:
         for block in line_blocks(stream, 1 << 20):
@@ -231,7 +233,7 @@ def _compressing(file: IO[bytes], ending: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def write_bytes(path: Path) -> Iterator[IO[bytes]]:
-    """Write a file, compressed as its ending says; it appears under its name only when complete."""
+    """Write a file, compressed according to its ending. It appears under its name only when it is complete."""
     from longtail.store import atomic_file
 
     with atomic_file(path) as fresh, fresh.open("xb") as file:
@@ -243,9 +245,10 @@ def write_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def write_folder(path: Path, known: re.Pattern[str], overwrite: bool) -> Iterator[Path]:
-    """Write a folder that appears under its name only when complete.
+    """Write a folder, which appears under its name only when it is complete.
 
-    An existing folder is replaced only with `overwrite`, and only if all in it are files whose names match `known`.
+    An existing folder is replaced only with `overwrite`, and only if it has nothing but files whose names match
+    `known`.
     """
     if path.exists() and not path.is_dir():
         raise DataError("there is a file where a folder should be written", path=path, remedy="Choose another name")

@@ -1,8 +1,8 @@
 """Raw text as JSON lines: ``trn.json``, ``tst.json`` and ``lbl.json``, one object per line.
 
-A point has a ``title``, a ``content`` or both (joined by a newline they are its text) and ``target_ind``, the indices
-of its labels. ``uid`` and ``target_rel``, the relevance of each label, are optional. Line i of ``lbl.json`` is label i;
-its ``title`` is both its name and its text.
+A point has a ``title``, a ``content`` or both, which are joined by a newline, and ``target_ind``, the indices of its
+labels. Optional are ``uid``, its identifier, and ``target_rel``, the relevance of each label. Line i of ``lbl.json`` is
+label i; its ``title`` is both its name and its text.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FLOAT32_MAX = (2 - 2.0**-23) * 2.0**127
 def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of a JSON-lines file with their line numbers.
 
-    A file that is one list of objects, as DataFrames of pandas write it, is read too; it is held in memory, and the
-    numbers are those of its items.
+    A file may also be one list of objects, as DataFrames of pandas write it. It is then read into memory as a whole,
+    and numbers count its items.
     """
     seen = False
     numbered = lines(path)
     first = next(numbered, None)
     if first is not None and first[1].lstrip().startswith(b"["):
-        numbered = enumerate(_items(path, b"\n".join(line for _, line in chain([first], numbered))), 1)
+        numbered = enumerate(_loaded(b"\n".join(line for _, line in chain([first], numbered)), path, None), 1)
     elif first is not None:
         numbered = ((number, _loaded(line, path, number)) for number, line in chain([first], numbered))
     for number, item in numbered:
@@ -45,12 +45,6 @@ def objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, item
     if not seen:
         raise DataError("the file is empty", path=path, remedy="Check that it was written completely")
-
-
-def _items(path: Path, content: bytes) -> list[Any]:
-    items = _loaded(content, path, None)
-    assert isinstance(items, list)
-    return items
 
 
 def _loaded(content: bytes, path: Path, number: int | None) -> Any:
@@ -67,14 +61,14 @@ def _loaded(content: bytes, path: Path, number: int | None) -> Any:
 
 
 def first_object(path: Path) -> dict[str, Any]:
-    """Return the first object of a file, whose keys show the layout."""
+    """Return the first object of a file. Its keys show the layout."""
     return next(objects(path))[1]
 
 
 def read_labels(path: Path) -> tuple[list[str] | None, list[str] | None, list[str] | None, int]:
     """Read the labels of ``lbl.json``.
 
-    The text of a label is its title, unless the line has a ``text`` of its own.
+    The text of a label is its title, unless the line has a field ``text``.
 
     Returns
     -------
@@ -99,7 +93,7 @@ def read_labels(path: Path) -> tuple[list[str] | None, list[str] | None, list[st
 
 
 def read_names(path: Path) -> tuple[list[str] | None, list[str] | None]:
-    """Read identifiers and texts of points whose features and labels are in matrices; None where none is given."""
+    """Read the identifiers and texts of points whose features and labels are in matrices; None where there are none."""
     ids: list[str | None] = []
     texts: list[str] = []
     for number, item in objects(path):
@@ -171,7 +165,7 @@ def _uid(item: dict[str, Any], path: Path, number: int) -> str | None:
 
 
 def ids_or_positions(ids: list[str | None]) -> list[str] | None:
-    """Return None if no point has an identifier; otherwise points without one get their position."""
+    """Return None if no point has an identifier. Otherwise use the position of each point that has none."""
     if _all_none(ids):
         return None
     return [str(i) if uid is None else uid for i, uid in enumerate(ids)]

@@ -1,7 +1,7 @@
-"""Files that describe labels: identifier, name and text, in CSV, TSV, JSON or SKOS.
+"""Read files that describe labels by identifier, name and text, in CSV, TSV, JSON or SKOS.
 
-They give labels a text beyond their names, names to identifiers such as URIs, and labels that no point has. A column
-or field may exist once per language (``label_en``, ``label_fi``): the name is the first of them, the text all of them.
+Such a file adds texts to labels, names to identifiers such as URIs, and labels that no point has. A column or field may
+occur once per language (``label_en``, ``label_fi``). The first one is the name then, and all together are the text.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ _LABEL_FORM = "Write one label per line: its id or name, and its text; or name t
 
 @dataclass(frozen=True)
 class LabelEntry:
-    """One label of a file: identifier, name and text, each None where the file does not give it."""
+    """One label of a file: identifier, name and text, each None if the file does not have it."""
 
     id: str | None
     name: str | None
@@ -46,7 +47,7 @@ class LabelEntry:
 
 
 def read_label_texts(source: str | os.PathLike[str] | Mapping[str, str]) -> list[LabelEntry]:
-    """Read the labels that a file describes, or return those of a dict from label to text.
+    """Read the descriptions of labels from a file, or convert a dict from label to text.
 
     Parameters
     ----------
@@ -78,9 +79,9 @@ def read_label_texts(source: str | os.PathLike[str] | Mapping[str, str]) -> list
 
 
 def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -> None:
-    """Give the labels of a dataset the names and texts of `entries`, matched by identifier or by name.
+    """Set the names and texts of a dataset's labels from `entries`, which are matched by identifier or by name.
 
-    Labels that no point has are added after the others. A label without an entry keeps its name as its text.
+    Labels that no point has are added after the others. For a label without an entry, the name is the text.
     """
     n_before = data.n_labels
     ids = list(data.label_ids or data.label_names or map(str, range(n_before)))
@@ -108,9 +109,9 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
         raise DataError(
             f"none of the {n_before:,} labels of the data is in it: the data has {names[0]!r}, the file {shown!r}",
             path=source,
-            remedy="Write labels in it as they are in the data, by id or by name; or take it away",
+            remedy="Write the labels in the file as in the data, by id or by name; or leave the file out",
         )
-    for entry in new:  # identifiers are of the kind that the data uses
+    for entry in new:  # identify new labels as the data does: by identifier or by name
         label = (entry.id or entry.name) if n_by_id else (entry.name or entry.id)
         assert label is not None
         if label in by_id:
@@ -133,11 +134,9 @@ def describe_labels(data: Dataset, entries: Iterable[LabelEntry], source: str) -
 
 
 def _distinct(names: list[str], ids: list[str]) -> list[str]:
-    """Return the names; those that several labels share are followed by the identifier."""
-    seen: dict[str, int] = {}
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-    return [f"{name} ({label})" if seen[name] > 1 else name for name, label in zip(names, ids, strict=True)]
+    """Return the names, with the identifier appended to names that several labels share."""
+    counts = Counter(names)
+    return [f"{name} ({label})" if counts[name] > 1 else name for name, label in zip(names, ids, strict=True)]
 
 
 def _clean(value: Any) -> str | None:
@@ -146,7 +145,7 @@ def _clean(value: Any) -> str | None:
 
 
 def _entry(fields: Iterable[tuple[str, Any]], where: tuple[Path, int]) -> LabelEntry:
-    """Make an entry of fields and their values; fields with other names are ignored."""
+    """Make an entry from fields and their values. Fields with unknown names are ignored."""
     ids: list[str] = []
     names: list[str] = []
     texts: list[str] = []
@@ -156,7 +155,7 @@ def _entry(fields: Iterable[tuple[str, Any]], where: tuple[Path, int]) -> LabelE
             continue
         kind = ids if match[1] in _ID_FIELDS else names if match[1] in _NAME_FIELDS else texts
         values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else [value]
-        kind.extend(text for one in values if (text := _clean(one)))
+        kind.extend(text for part in values if (text := _clean(part)))
     if not ids and not names:
         raise DataError("the label has neither an id nor a name", path=where[0], line=where[1], remedy=_LABEL_FORM)
     label = cut_cell(ids[0], None)[0] if ids else None
@@ -169,11 +168,11 @@ def _json_entries(path: Path) -> Iterator[LabelEntry]:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError:
-        document = None  # JSON lines, or an error that names the line
+        document = None  # JSON lines, or damaged: reading it line by line gives an error with the line
     if isinstance(document, dict) and not any(_FIELD.fullmatch(str(key).lower()) for key in document):
         for number, (label, value) in enumerate(document.items(), 1):
             if isinstance(value, dict) and not any(_FIELD.fullmatch(key.lower()) for key in value):
-                value = {"text": list(value.values())}  # a text per language
+                value = {"text": list(value.values())}  # one text per language
             fields = value if isinstance(value, dict) else {"text": value}
             yield _entry({"id": label, **fields}.items(), (path, number))
     elif isinstance(document, list):
@@ -211,7 +210,7 @@ def _delimited_entries(path: Path, delimiter: str) -> Iterator[LabelEntry]:
 
 
 def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
-    """Read SKOS concepts: the English preferred label, else the first one, is the name; all labels are the text."""
+    """Read SKOS concepts. The name is the English preferred label, or else the first one; all labels are the text."""
     try:
         import rdflib
         from rdflib.namespace import RDF, SKOS
@@ -225,9 +224,9 @@ def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
     check_self_contained(content, format, path)
     try:
         with warnings.catch_warnings(), _quiet("rdflib.term"):
-            warnings.simplefilter("ignore", DeprecationWarning)  # of classes that rdflib's own parser of JSON-LD uses
+            warnings.simplefilter("ignore", DeprecationWarning)  # rdflib's parser of JSON-LD uses deprecated classes
             graph.parse(data=content, format=format)
-    except Exception as error:  # each of rdflib's parsers has errors of its own
+    except Exception as error:  # each parser of rdflib raises its own errors
         what = f"this is not valid SKOS ({str(error).splitlines()[0] if str(error) else type(error).__name__})"
         raise DataError(what, path=path, remedy="Check that it was written completely") from None
     for concept in sorted(set(graph.subjects(RDF.type, SKOS.Concept)) | set(graph.subjects(SKOS.prefLabel))):
@@ -240,7 +239,7 @@ def _skos_entries(path: Path, format: str) -> Iterator[LabelEntry]:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Leave out warnings of a logger: rdflib logs one line per URI that it could not write, and nothing is written."""
+    """Silence the warnings of a logger: rdflib logs one per URI that it could not serialise, which we never do."""
     log = logging.getLogger(name)
     before = log.level
     log.setLevel(logging.ERROR)

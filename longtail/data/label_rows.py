@@ -1,4 +1,4 @@
-"""Label rows read from files, collected into a matrix."""
+"""Collect the labels of points, as they are read from files, into a matrix."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from longtail.sparse import entry_rows
 
 
 class LabelRows:
-    """Collect rows of label indices one by one and turn them into a matrix at the end.
+    """Collect rows of label indices one by one, and turn them into a matrix at the end.
 
-    They are kept in flat arrays of machine numbers: lists of Python integers would take ten times the memory.
+    They are stored in flat arrays of machine numbers, as lists of Python integers would take ten times the memory.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class LabelRows:
         self._relevance: array[float] | None = None
 
     def append(self, labels: Iterable[int], relevance: Iterable[float] | None = None) -> None:
-        """Append a row; raise TypeError for what is not a whole number, OverflowError for an index beyond 32 bits."""
+        """Append a row. Raise TypeError for labels that are not integers, OverflowError for those beyond 32 bits."""
         if relevance is not None and self._relevance is None:
             self._relevance = array("f", repeat(1.0, len(self._indices)))
         self._indices.extend(labels)
@@ -35,7 +35,7 @@ class LabelRows:
         return len(self._ends) - 1
 
     def outside(self, n_labels: int) -> tuple[int, int] | None:
-        """Return row and label of the first index that is not in 0 … n_labels - 1, or None."""
+        """Return row and label of the first index that is not in 0 … n_labels - 1, or None if there is none."""
         indices = np.asarray(self._indices)
         wrong = (indices < 0) | (indices >= n_labels)
         if not wrong.any():
@@ -44,7 +44,7 @@ class LabelRows:
         return int(np.searchsorted(self._ends, at, side="right")) - 1, int(indices[at])
 
     def matrix(self, n_labels: int) -> csr_array:
-        """Return the rows as a canonical matrix (N, L); of a label given twice in a row the highest relevance stays."""
+        """Return the rows as a canonical matrix (N, L). A label given twice in a row keeps its highest relevance."""
         indices = np.array(self._indices, np.int32)
         indptr = np.array(self._ends, np.int32 if len(indices) < 2**31 else np.int64)
         values = np.ones(len(indices), np.float32) if self._relevance is None else np.array(self._relevance, np.float32)
@@ -52,8 +52,8 @@ class LabelRows:
 
 
 def canonical_labels(Y: csr_array) -> csr_array:
-    """Sort each row, keep the highest of duplicates (where features would be summed), and drop zeros."""
-    if not Y.has_canonical_format:  # reads the indices
+    """Sort each row, keep the highest value of duplicate labels (those of features are summed), and drop zeros."""
+    if not Y.has_canonical_format:  # this checks the indices
         rows = entry_rows(Y)
         order = np.lexsort((Y.indices, rows))
         rows, columns, values = rows[order], Y.indices[order], Y.data[order]

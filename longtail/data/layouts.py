@@ -1,4 +1,4 @@
-"""Recognise the layout of a folder or file by its names, and by first lines where names are not enough."""
+"""Recognise the layout of a folder or file by names, and by first lines if names are not enough."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SPREADSHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 _TRAIN, _TEST = ("trn", "train"), ("tst", "test")
 
-# Names of a pair of matrices; {} is the part.
+# Names of the features and the labels of one part; {} is the name of the part.
 _PAIRS = (("{}_X_Xf", "{}_X_Y"), ("{}_X", "{}_Y"), ("X.{}", "Y.{}"), ("X_{}", "Y_{}"))
 
 _LOOKED_FOR = """\
@@ -36,11 +36,11 @@ class Files:
     folder: Path
     train: tuple[Path, ...]
     test: tuple[Path, ...] = ()
-    alone: bool = False  # a single file was requested, so other files in its folder are not part of the dataset
+    single_file: bool = False  # the user named one file: others in its folder do not belong to the dataset
 
 
 def recognise(path: Path, format: str | None = None) -> Files:
-    """Recognise the layout of a folder or file; the error lists the names that were looked for."""
+    """Recognise the layout of a folder or file. If there is none, the error lists the names that were looked for."""
     files = _files_in(path, format) if path.is_dir() else _files_of(path, format)
     if files is not None:
         return files
@@ -89,7 +89,7 @@ def _part_files(folder: Path, format: str) -> tuple[tuple[Path, ...], tuple[Path
 
 
 def _document_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
-    """Find folders of texts with their labels: the folder itself, or its folders for training and test."""
+    """Find folders of documents with labels: the folder itself, or its subfolders for training and test."""
     from longtail.data.documents import has_documents
 
     if has_documents(folder):
@@ -102,7 +102,7 @@ def _document_folders(folder: Path) -> tuple[tuple[Path, ...], tuple[Path, ...]]
 
 
 def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> tuple[Path, ...]:
-    """Find the file called train.txt, or the only one called <name>_train.txt."""
+    """Find a file called train.txt, or else the only one called <name>_train.txt."""
     exact = find(folder, *(name + ending for ending in endings for name in names))
     if exact is not None:
         return (exact,)
@@ -122,7 +122,7 @@ def _single(folder: Path, names: tuple[str, ...], endings: tuple[str, ...]) -> t
 def _matrix_files(
     folder: Path, parts: tuple[str, ...], patterns: tuple[tuple[str, str], ...], ending: str
 ) -> tuple[Path, ...]:
-    """Find features and labels of one part; one without the other is an error, since half of a dataset is missing."""
+    """Find the features and the labels of one part. It is an error if only one of the two files is there."""
     for features_name, labels_name in patterns:
         for part in parts:
             features = find(folder, features_name.format(part) + ending)
@@ -139,36 +139,36 @@ def _matrix_files(
 def _files_of(path: Path, format: str | None) -> Files | None:
     name, folder = plain_name(path), path.parent
     if format in ("sparse", "svmlight", "json", "table"):
-        return Files(format, folder, (path,), alone=True)
+        return Files(format, folder, (path,), single_file=True)
     if format is None and name.endswith(TABLE_ENDINGS):
-        return Files("table", folder, (path,), alone=True)
+        return Files("table", folder, (path,), single_file=True)
     if format is None and name.endswith(JSON_ENDINGS):
-        return Files("json" if _is_raw(path) else "table", folder, (path,), alone=True)
+        return Files("json" if _is_raw(path) else "table", folder, (path,), single_file=True)
     if name.endswith(".npz") and format in (None, "npz"):
         for part in (*_TRAIN, *_TEST):
             for pattern in _PAIRS:
                 if name in [half.format(part) + ".npz" for half in pattern]:
-                    return Files("npz", folder, _matrix_files(folder, (part,), (pattern,), ".npz"), alone=True)
+                    return Files("npz", folder, _matrix_files(folder, (part,), (pattern,), ".npz"), single_file=True)
         if name in ("X.npz", "Y.npz"):
-            return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), alone=True)
+            return Files("npz", folder, _matrix_files(folder, ("",), (("X", "Y"),), ".npz"), single_file=True)
         return None
     if format is None and name.lower().endswith(_SPREADSHEETS):
         remedy = "Save it as CSV in UTF-8; or read it with pandas and give longtail.read the DataFrame"
         raise DataError("spreadsheets are not read", path=path, remedy=remedy)
     if format is None:
-        return Files(_sparse_kind(path), folder, (path,), alone=True)
+        return Files(_sparse_kind(path), folder, (path,), single_file=True)
     return None
 
 
 def _is_raw(path: Path) -> bool:
-    """Return whether JSON lines give labels by index, as the raw text layout does."""
+    """Return whether JSON lines give labels by index, as in the layout for raw text."""
     from longtail.data.json_lines import first_object
 
     return "target_ind" in first_object(path)
 
 
 def _sparse_kind(path: Path) -> str:
-    """Return "sparse" for a file that begins with a line of counts, "svmlight" for a row or a comment."""
+    """Return "sparse" if a file begins with a line of counts, "svmlight" if it begins with a row or a comment."""
     with open_bytes(path) as stream:
         head = stream.read(1 << 16)
     if not head:

@@ -1,4 +1,4 @@
-"""Load the files of each layout into a `Dataset`, with label names, texts and pairs to ignore beside them."""
+"""Load the files of each layout into a `Dataset`, with the label names, texts and pairs to ignore next to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def load_files(files: Files, tables: TableReader) -> Dataset:
-    """Read the files of a dataset, tables with `tables`."""
+    """Read the files of a dataset. `tables` reads those that are tables."""
     if files.format == "table":
         data = _tables(files, tables)
     elif files.format == "documents":
@@ -31,9 +31,9 @@ def load_files(files: Files, tables: TableReader) -> Dataset:
         data = _raw_text(files, tables.require_labels)
     else:
         data = _matrices(files)
-        if not files.alone:
+        if not files.single_file:
             _add_names(data, files)
-    if not files.alone:
+    if not files.single_file:
         data.ignore = _ignored_pairs(files.folder, "filter_labels_train.txt", data)
         if data.test is not None:
             data.test.ignore = _ignored_pairs(files.folder, "filter_labels_test.txt", data.test)
@@ -67,7 +67,7 @@ def _tables(files: Files, tables: TableReader) -> Dataset:
     data = tables.read_file(files.train[0])
     if files.test:
         data.test = tables.read_file(files.test[0])
-        data.Y = widened(data.Y, len(tables.numbers))  # labels that occur in the test part only come last
+        data.Y = widened(data.Y, len(tables.numbers))  # labels that occur only in the test part come last
         data.labels_separator = tables.labels_separator
     data.label_ids = data.label_names = list(tables.numbers)
     return data
@@ -89,7 +89,7 @@ def _documents(files: Files, tables: TableReader) -> Dataset:
 
 
 def widened(A: csr_array, n_columns: int) -> csr_array:
-    """Return the same entries in a matrix of `n_columns` columns, known to be canonical where `A` is."""
+    """Return the matrix with empty columns added, and keep its mark that it is canonical."""
     wide = resized(A, n_columns=n_columns)
     wide.has_canonical_format = A.has_canonical_format
     return wide
@@ -115,7 +115,7 @@ def _matrices(files: Files) -> Dataset:
                     remedy="Both parts must have the same features and labels; correct the header or the shape",
                 )
         data.test = Dataset(X=X_test, Y=Y_test)
-    if not files.alone:
+    if not files.single_file:
         data.Z = _label_features(files, data)
     return data
 
@@ -149,7 +149,7 @@ def _both(rows: ParsedRows) -> tuple[csr_array, csr_array]:
 
 
 def _svmlight(paths: list[Path]) -> list[tuple[csr_array, csr_array]]:
-    """Read the parts of svmlight data into matrices of the same width; features counted from 1 are shifted to 0."""
+    """Read all parts of svmlight data into matrices of the same width. Features counted from 1 are shifted to 0."""
     from longtail.data.sparse_text import read_svmlight
 
     pairs = [_both(read_svmlight(path)) for path in paths]
@@ -182,11 +182,11 @@ def _label_features(files: Files, data: Dataset) -> csr_array | None:
     return Z
 
 
-# Files beside the matrices -------------------------------------------------------------------------------------------
+# Files next to the matrices ------------------------------------------------------------------------------------------
 
 
 def _add_names(data: Dataset, files: Files) -> None:
-    """Read names of labels and points, and the vectorizer, from the files beside the matrices."""
+    """Read the names of labels and points, and the vectorizer, from the files next to the matrices."""
     folder = files.folder
     path = find(folder, "lbl.json")
     if path is not None:
@@ -223,7 +223,7 @@ def _read_vectorizer(path: Path) -> TextVectorizer:
             arrays = {name: stored[name] for name in stored.files}
         return TextVectorizer.from_arrays(orjson.loads(arrays.pop("meta").tobytes()), arrays)
     except (*BROKEN_ARRAY, zipfile.BadZipFile) as error:
-        remedy = "Copy the folder again, or remove the file; texts can then not be turned into these features"
+        remedy = "Copy the folder again, or remove the file; without it no texts can be turned into these features"
         raise DataError(f"the vectorizer cannot be read ({error})", path=path, remedy=remedy) from None
 
 
@@ -233,7 +233,7 @@ def _same_length(path: Path, n: int, expected: int, what: str) -> None:
 
 
 def _plain_lines(path: Path) -> list[str]:
-    """Read the lines of a text file, blank ones included; some public datasets are in Latin-1."""
+    """Read the lines of a text file, including blank ones, in UTF-8 or else in Latin-1, as some public datasets are."""
     with open_bytes(path) as stream:
         content = stream.read()
     try:

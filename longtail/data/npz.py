@@ -1,4 +1,4 @@
-"""Matrices saved by `scipy.sparse.save_npz`."""
+"""Read matrices that were saved by `scipy.sparse.save_npz`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longtail.errors import BROKEN_ARRAY, DataError
 
 
 def _check_unpacked(stream: Any, path: Path) -> None:
-    """Refuse an archive whose files say that they unpack to an enormous size."""
+    """Refuse an archive that would unpack to an enormous size, according to its own table of contents."""
     with zipfile.ZipFile(stream) as archive:
         entries = archive.infolist()
     if sum(e.file_size for e in entries) > max(1 << 28, most_unpacked() * sum(e.compress_size for e in entries)):
@@ -27,7 +27,10 @@ def _check_unpacked(stream: Any, path: Path) -> None:
 
 
 def read_npz(path: Path, *, labels: bool = False) -> csr_array:
-    """Read a sparse matrix as a canonical float32 array; duplicate features are summed, of labels the highest stays."""
+    """Read a sparse matrix as a canonical float32 array.
+
+    Duplicate entries of features are summed; of duplicate labels, the highest value is kept.
+    """
     try:
         with open_bytes(path) as stream:
             whole = stream if plain_name(path) == path.name else io.BytesIO(stream.read())
@@ -68,7 +71,7 @@ def read_npz(path: Path, *, labels: bool = False) -> csr_array:
 
 
 def _check_structure(A: Any, path: Path) -> None:
-    """Refuse inconsistent indices, which `load_npz` does not check and which kernels rely on."""
+    """Refuse inconsistent indices: kernels rely on them, and `load_npz` does not check them."""
     try:
         A.check_format(full_check=True)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Predictions in files: scores of labels per point, written by longtail or by anyone else.
+"""Read and write files of predictions: the scores of labels per point, from longtail or from any other program.
 
 =============  =====================================================================================================
 ``.npz``       a matrix of points × labels, as `scipy.sparse.save_npz` writes it; :func:`write_npz_scores` adds the
@@ -11,10 +11,10 @@
 ``.csv``       the same with commas
 =============  =====================================================================================================
 
-A list without scores is a ranking, the best first.
+A list without scores is a ranking with the best label first.
 
-Where labels are numbers only, they must be numbered as in the data. A table numbers labels in the order in which they
-occur, which differs from file to file, so such predictions are refused for a table.
+If predictions give labels by number, the numbers must be the columns of the data. A table numbers labels in the order
+in which they occur, which differs from file to file. For tables, such predictions are therefore refused.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from longtail.errors import BROKEN_ARRAY, DataError, number_of
 from longtail.sparse import resized
 
 PREDICTION_ENDINGS = (".npz", ".txt", ".jsonl", ".tsv", ".csv")
-_LABELS = "labels.npy"  # in an .npz file, beside the arrays of the matrix
+_LABELS = "labels.npy"  # file inside an .npz file, next to the arrays of the matrix
 _LARGEST_SCORE = float(np.finfo(np.float32).max)
 
 
 def read_predictions(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
-    """Read the scores of the points of `data`, and refuse predictions of other labels only.
+    """Read predicted scores for the points of `data`. It is an error if no predicted label is in the data.
 
     Returns
     -------
     csr_array, (N, L + M)
-        Scores of the labels of the data, and behind them of predicted labels that it does not have.
+        Scores of the L labels of the data, followed by M predicted labels that the data does not have.
     list of str
         The names of these M labels.
     """
@@ -87,7 +87,7 @@ def _read(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
 
 
 def write_text_scores(stream: IO[bytes], parts: Iterator[csr_array], n_points: int, n_labels: int) -> None:
-    """Write scores as the repository's text: a line ``N L``, then ``label:score`` pairs, the best first."""
+    """Write scores in the repository's text format: a line ``N L``, then ``label:score`` pairs, the best first."""
     stream.write(b"%d %d\n" % (n_points, n_labels))
     for part in parts:
         bounds, labels, scores = part.indptr.tolist(), part.indices.tolist(), part.data.tolist()
@@ -99,9 +99,9 @@ def write_text_scores(stream: IO[bytes], parts: Iterator[csr_array], n_points: i
 def write_npz_scores(
     stream: IO[bytes], scores: csr_array, names: Sequence[str] | None, ids: Sequence[str] | None = None
 ) -> None:
-    """Write scores as `scipy.sparse.save_npz` does and, where there are any, names and identifiers of the labels.
+    """Write scores in the form of `scipy.sparse.save_npz`, with the names and identifiers of the labels if given.
 
-    Those are JSON in an array of bytes, ``labels``: `scipy.sparse.load_npz` reads the matrix as ever.
+    The names are JSON in an additional array of bytes, ``labels``. `scipy.sparse.load_npz` still reads the matrix.
     """
     save_npz(stream, scores)
     if names is None:
@@ -112,7 +112,7 @@ def write_npz_scores(
 
 
 class _Rows:
-    """Scores collected point by point; names of labels become columns, unknown ones after those of the data."""
+    """Collect scores point by point. Names of labels become columns, with unknown labels after those of the data."""
 
     def __init__(self, path: Path, data: Dataset) -> None:
         self.path, self.n_points, self.n_labels = path, data.n_points, data.n_labels
@@ -128,7 +128,7 @@ class _Rows:
         self.rows.append(row)
 
     def add(self, row: dict[int, float], label: Any, score: float, number: int, *, named: bool) -> None:
-        if not abs(score) <= _LARGEST_SCORE:  # NaN is not
+        if not abs(score) <= _LARGEST_SCORE:  # in this form also true for NaN
             remedy = f"Scores are finite numbers up to {_LARGEST_SCORE:.1g}"
             raise self.error(f"the score of {label!r} is {score}", number, remedy)
         if named:
@@ -151,10 +151,10 @@ class _Rows:
         if len(self.rows) != self.n_points:
             what = f"predictions for {number_of(len(self.rows), 'point')}, but the data has {self.n_points:,}"
             raise self.error(what, None, "Give one line per point, in the order of the data")
-        ends = np.cumsum([0, *map(len, self.rows)])
-        columns = np.fromiter((column for row in self.rows for column in row), np.int32, ends[-1])
-        scores = np.fromiter((score for row in self.rows for score in row.values()), np.float32, ends[-1])
-        return csr_array((scores, columns, ends), shape=(self.n_points, self.n_labels + len(self.unknown)))
+        indptr = np.cumsum([0, *map(len, self.rows)])
+        columns = np.fromiter((column for row in self.rows for column in row), np.int32, indptr[-1])
+        scores = np.fromiter((score for row in self.rows for score in row.values()), np.float32, indptr[-1])
+        return csr_array((scores, columns, indptr), shape=(self.n_points, self.n_labels + len(self.unknown)))
 
 
 def _npz_scores(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
@@ -175,8 +175,8 @@ def _npz_scores(path: Path, data: Dataset) -> tuple[csr_array, list[str]]:
 
 
 def _stored_labels(path: Path) -> dict[str, Any] | None:
-    """Return the names and identifiers that :func:`write_npz_scores` has written; None where there are none."""
-    with open_bytes(path) as stream, ZipFile(BytesIO(stream.read())) as archive:  # which read_npz has checked
+    """Return the names and identifiers that :func:`write_npz_scores` has written, or None if there are none."""
+    with open_bytes(path) as stream, ZipFile(BytesIO(stream.read())) as archive:  # read_npz has checked the archive
         if _LABELS not in archive.namelist():
             return None
         try:
@@ -189,7 +189,7 @@ def _stored_labels(path: Path) -> dict[str, Any] | None:
 
 
 def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: Dataset) -> tuple[csr_array, list[str]]:
-    """Return the scores with each label in the column that it has in the data, matched by identifier or by name."""
+    """Move the scores to the columns that the labels have in the data, matched by identifier or by name."""
     columns = _columns_of(data)
     names = labels["names"] or []
     if labels["ids"] and any(label in columns for label in labels["ids"]):
@@ -197,26 +197,28 @@ def _in_columns_of(path: Path, scores: csr_array, labels: dict[str, Any], data: 
     if len(names) != scores.shape[1]:
         what = f"names of {len(names):,} labels, but a matrix with {scores.shape[1]:,} columns"
         raise DataError(what, path=path, remedy="Write the predictions again")
-    place = np.full(len(names), -1, np.int64)
+    column_of = np.full(len(names), -1, np.int64)
     unknown: list[str] = []
     for label in np.unique(scores.indices).tolist():
-        found = columns.get(names[label])
-        place[label] = data.n_labels + len(unknown) if found is None else found
-        unknown += [names[label]] if found is None else []
+        column = columns.get(names[label])
+        if column is None:
+            column = data.n_labels + len(unknown)
+            unknown.append(names[label])
+        column_of[label] = column
     shape = (data.n_points, data.n_labels + len(unknown))
-    moved = csr_array((scores.data, place[scores.indices].astype(np.int32), scores.indptr), shape)
+    moved = csr_array((scores.data, column_of[scores.indices].astype(np.int32), scores.indptr), shape)
     return canonical_labels(moved), unknown
 
 
 def _columns_of(data: Dataset) -> dict[str, int]:
-    """Return the column of each label of the data by its name and by its identifier, else by its number."""
+    """Return the column of each label of the data by name and by identifier, or by number if it has neither."""
     columns = {name: j for j, name in enumerate(data.label_names or ())}
     columns |= {label: j for j, label in enumerate(data.label_ids or ())}
     return columns or {str(j): j for j in range(data.n_labels)}
 
 
 def _check_numbering(path: Path, data: Dataset) -> None:
-    """Refuse labels that are numbers only for data that numbers its labels by their order in a file."""
+    """Refuse predictions with labels by number if the data numbers its labels in the order in which they occur."""
     if data.numbered_by_occurrence:
         raise DataError(
             f"labels are given by number, but {data.name} numbers its labels in the order in which they occur, "
@@ -262,13 +264,13 @@ def _json_pairs(path: Path, number: int, item: dict[str, Any]) -> Iterator[tuple
     )
     if not isinstance(pairs, list):
         raise wrong
-    for rank, one in enumerate(pairs):
-        if isinstance(one, dict):
-            label, score = one.get("id", one.get("label", one.get("name"))), one.get("score", 1 / (1 + rank))
-        elif isinstance(one, list) and len(one) == 2:
-            label, score = one
+    for rank, pair in enumerate(pairs):
+        if isinstance(pair, dict):
+            label, score = pair.get("id", pair.get("label", pair.get("name"))), pair.get("score", 1 / (1 + rank))
+        elif isinstance(pair, list) and len(pair) == 2:
+            label, score = pair
         else:
-            label, score = one, 1 / (1 + rank)
+            label, score = pair, 1 / (1 + rank)
         if not isinstance(label, str | int) or not isinstance(score, int | float):
             raise wrong
         yield str(label), float(score)
@@ -294,7 +296,7 @@ def _csv_cells(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
 
 def _pair_scores(pairs: Iterator[tuple[int, list[str]]], rows: _Rows) -> tuple[csr_array, list[str]]:
     """Read rows of point, label and score, in any order."""
-    places = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
+    row_of = {str(i): i for i in range(rows.n_points)} | {name: i for i, name in enumerate(rows.ids or ())}
     for name, column in list(rows.columns.items()):
         rows.columns.setdefault(" ".join(name.split()), column)  # predict writes a tab in a TSV as a space
     rows.rows = [{} for _ in range(rows.n_points)]
@@ -306,8 +308,8 @@ def _pair_scores(pairs: Iterator[tuple[int, list[str]]], rows: _Rows) -> tuple[c
         except (IndexError, ValueError):
             remedy = f"Separate three cells by {'commas' if rows.path.name.endswith('.csv') else 'tabs'}"
             raise rows.error("the line is not point, label and score", number, remedy) from None
-        if point not in places:
+        if point not in row_of:
             remedy = "Name points by their identifier, or by their number counted from 0"
             raise rows.error(f"the data has no point {point!r}", number, remedy)
-        rows.add(rows.rows[places[point]], label.removeprefix("<").removesuffix(">"), score, number, named=True)
+        rows.add(rows.rows[row_of[point]], label.removeprefix("<").removesuffix(">"), score, number, named=True)
     return rows.matrix(), list(rows.unknown)

@@ -1,4 +1,4 @@
-"""`read`: any of the field's file formats, or a DataFrame, into a `Dataset`."""
+"""`read` any of the field's file formats, or a DataFrame, into a `Dataset`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def read(
 ) -> Dataset:
     """Read a dataset from a folder, a file or a DataFrame.
 
-    The format of files is recognised by their names and first lines. Every file may be plain or compressed as .gz, .xz
-    or .zst.
+    The format is recognised by the names and first lines of the files. Every file may be plain or compressed (.gz, .xz
+    or .zst).
 
     ==============  ==================================================================================================
     format          files
@@ -50,58 +50,58 @@ def read(
                     ``title``, ``content``, ``target_ind``, ``target_rel``
     ``"table"``     CSV, TSV, Parquet or JSON lines with a text column and a labels column; a folder holds
                     ``train.csv`` and ``test.csv``. A TSV of text and URIs needs no header
-    ``"documents"`` ``NAME.txt`` with ``NAME.tsv`` or ``NAME.key`` beside each, as Annif has them; or folders ``train``
+    ``"documents"`` ``NAME.txt`` with ``NAME.tsv`` or ``NAME.key`` for each, as in Annif; or folders ``train``
                     and ``test`` of such files
     ==============  ==================================================================================================
 
-    Beside any of them, ``filter_labels_train.txt`` and ``filter_labels_test.txt`` list pairs of row and label that are
-    excluded from training and evaluation, and ``lbl.json`` lists the label names. Beside a table, ``lbl.json``
-    describes its labels as `label_texts` does.
+    In the same folder, ``filter_labels_train.txt`` and ``filter_labels_test.txt`` may list (row, label) pairs to
+    exclude from training and evaluation, and ``lbl.json`` may list the label names. Next to a table, ``lbl.json``
+    describes the labels, like a file for `label_texts`.
 
-    A point without features or without labels is kept as an empty row. A feature given twice in a row is summed; a
-    label given twice is one label. Zeros are not stored.
+    A point without features or labels is kept as an empty row. If a row has a feature twice, the values are summed; if
+    it has a label twice, it counts once. Zeros are not stored.
 
     Parameters
     ----------
     source : path-like or DataFrame
         Folder or file, or a DataFrame of pandas or polars with a text column and a labels column.
     vectorizer : "tfidf", TextVectorizer or None
-        How text becomes features. A `TextVectorizer` that is not fitted yet is fitted on the training texts and the
-        label texts; a fitted one is used as it is. With None, texts are read and ``X`` stays None.
+        How texts become features. An unfitted `TextVectorizer` is fitted to the training texts and the label texts; a
+        fitted one is used as it is. With None, texts are only read, and ``X`` is None.
     format : str, optional
-        One of the formats above, if names and first lines do not show it.
+        One of the formats above. Give it if the format is not recognised.
     name : str, optional
-        Name of the dataset; by default that of the folder or file.
+        Name of the dataset; by default the name of the folder or file.
     text : str or sequence of str, optional
-        Column(s) of a table that hold the text; several are joined by newlines. By default those with a usual name.
+        Column(s) of a table with the text. Several are joined by newlines. The default is a column with a usual name.
     labels : str, optional
-        Column of a table that holds the labels, as a list or as one string with a separator. A missing value (None,
-        NaN) means that a point has no labels.
+        Column of a table with the labels, as a list or as one string with a separator. A missing value (None, NaN)
+        means that a point has no labels.
     labels_separator : str, optional
         Separator of labels in one string. By default it is chosen by counting the rows that contain ``|``, ``;`` or
         ``,``; cells of nothing but URIs or whole numbers are cut at spaces. The choice is logged (logger
-        ``longtail.data``) and kept in ``Dataset.labels_separator``. A choice that leaves about one
-        label per row, or where another separator would give many more, is a warning.
+        ``longtail.data``) and stored in ``Dataset.labels_separator``. A warning is given if the choice results in about
+        one label per row, or if another separator would give many more labels.
     label_texts : path-like or dict, optional
         Texts of the labels, by identifier or name: a dict, or a file in CSV, TSV, JSON or SKOS (see
-        :func:`longtail.data.label_file.read_label_texts`). A text takes the place of the label's name. Labels that no
-        point has are added.
+        :func:`longtail.data.label_file.read_label_texts`). A text replaces the name of the label as its text. Labels
+        that no point has are added.
     vectors : str or sequence of paths or arrays, optional
-        Ready dense vectors, such as sentence embeddings, for ``blend``: one array or .npy file each for the training
-        points, the test points if there are any, and the label texts, which may be left out. They become the last
-        columns of ``X`` and ``Z``.
+        Dense vectors that were computed elsewhere, such as sentence embeddings, for ``blend``: one array or .npy file
+        each for the training points, for the test points if there are any, and for the label texts, which may be left
+        out. They become the last columns of ``X`` and ``Z``.
     require_labels : bool
-        Whether data without any label is an error.
+        Raise an error if no point has a label.
 
     Returns
     -------
     Dataset
-        The training part, with ``test`` filled if the folder holds a test part.
+        The training part. Its attribute ``test`` is the test part, if the folder has one.
 
     Raises
     ------
     DataError
-        With file, line and remedy.
+        The message has the file, the line and the remedy.
 
     Examples
     --------
@@ -119,24 +119,24 @@ def read(
         )
     tables = TableReader(text, labels, labels_separator, require_labels)
     if is_frame(source):
-        data, place, beside = _read_frame(source, tables, format), None, None
+        data, labels_path, described = _read_frame(source, tables, format), None, None
         data.name = name or data.name
     else:
         path = _existing(source)
-        data, place, beside = _read_path(path, tables, format)
+        data, labels_path, described = _read_path(path, tables, format)
         data.name = name or (path.resolve().name if path.is_dir() else plain_name(path).split(".")[0])
     if data.test is not None:
         data.test.name = data.name
-    _describe(data, label_texts, beside)
+    _describe(data, label_texts, described)
     if require_labels and not data.Y.nnz:
         remedy = "Training needs labels. Check the labels column or file, and how labels are separated"
-        raise DataError("no point has a label", path=place, remedy=remedy)
+        raise DataError("no point has a label", path=labels_path, remedy=remedy)
     if data.X is None and vectorizer is not None:
         vectorize(data, vectorizer, terms_only=vectors is not None)
     elif vectorizer is not None and vectorizer != "tfidf" and not hasattr(vectorizer, "n_features_"):
         raise SettingsError(
-            f"{place}: vectorizer (--set text.… on the command line) has no effect: the data holds features, not text. "
-            "Leave it out."
+            f"{labels_path}: vectorizer (--set text.… on the command line) has no effect: the data holds features, not "
+            "text. Leave it out."
         )
     if vectors is not None:
         from longtail.data.vectors import add_vectors, read_vectors
@@ -166,16 +166,16 @@ def _existing(source: Any) -> Path:
 
 
 def _read_path(path: Path, tables: TableReader, format: str | None) -> tuple[Dataset, Path, Path | None]:
-    """Read a folder or file; also return the file that holds the labels, and ``lbl.json`` beside a table."""
+    """Read a folder or file. Return also the path of the labels, and that of ``lbl.json`` if it is next to a table."""
     try:
         files = recognise(path, format)
         if files.format != "table":
             _refuse_unused(tables, path)
-        beside = find(files.folder, "lbl.json") if files.format in ("table", "documents") else None
-        return load_files(files, tables), files.train[-1], beside
+        described = find(files.folder, "lbl.json") if files.format in ("table", "documents") else None
+        return load_files(files, tables), files.train[-1], described
     except DataError as error:
         if error.path is not None and Path(error.path).is_file():
-            check_whole(Path(error.path))  # damage explains the error better than its content does
+            check_whole(Path(error.path))  # if the file is damaged, that is the better message
         raise
 
 
@@ -188,7 +188,7 @@ def _read_frame(frame: Any, tables: TableReader, format: str | None) -> Dataset:
 
 
 def _refuse_unused(tables: TableReader, path: Path) -> None:
-    """Refuse settings of tables for data that is not a table, where they would have no effect."""
+    """Raise an error if settings of tables were given for data that is not a table: they would have no effect."""
     given = {"text": tables.text, "labels": tables.labels, "labels_separator": tables.separator}
     options = {"text": "--text-column", "labels": "--labels-column", "labels_separator": "--labels-separator"}
     for name, value in given.items():
@@ -199,9 +199,9 @@ def _refuse_unused(tables: TableReader, path: Path) -> None:
             )
 
 
-def _describe(data: Dataset, label_texts: Any, beside: Path | None) -> None:
-    """Add names and texts of the labels from what the caller gives, or from ``lbl.json`` beside a table."""
-    source = beside if label_texts is None else label_texts
+def _describe(data: Dataset, label_texts: Any, lbl_json: Path | None) -> None:
+    """Add names and texts of labels from the caller's `label_texts`, or else from ``lbl.json`` next to a table."""
+    source = lbl_json if label_texts is None else label_texts
     if source is None or not data.n_labels:
         return
     if data.texts is None:
@@ -218,7 +218,7 @@ def _describe(data: Dataset, label_texts: Any, beside: Path | None) -> None:
 def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, terms_only: bool = False) -> None:
     """Compute X, Z and the X of the test part from the texts, with one vocabulary.
 
-    With `terms_only` an encoder is not used: the data has ready vectors.
+    With `terms_only` the encoder is not used, because vectors were given with the data.
     """
     if vectorizer == "tfidf":
         from longtail.data.text import TextVectorizer
@@ -227,7 +227,7 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, t
     elif isinstance(vectorizer, str) or not hasattr(vectorizer, "transform"):
         raise SettingsError(f'vectorizer {vectorizer!r} is unknown. Use "tfidf", a TextVectorizer, or None')
     assert data.texts is not None
-    if hasattr(vectorizer, "n_features_"):  # fitted: the features that a model was trained with
+    if hasattr(vectorizer, "n_features_"):  # fitted already: compute the features that a model was trained with
         transform = vectorizer.transform_terms if terms_only else vectorizer.transform
         data.X = transform(data.texts)
     else:
@@ -241,4 +241,4 @@ def vectorize(data: Dataset, vectorizer: Literal["tfidf"] | TextVectorizer, *, t
         data.test.X, data.test.Z, data.test.vectorizer = transform(data.test.texts), data.Z, vectorizer
     for part in (data, data.test):
         if part is not None and not terms_only:
-            part.vector_size = getattr(vectorizer, "vector_size_", 0)  # any object with fit_transform will do
+            part.vector_size = getattr(vectorizer, "vector_size_", 0)  # may be any object with fit_transform

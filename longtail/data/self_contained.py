@@ -1,7 +1,7 @@
-"""Refuse RDF that would fetch other documents, or grow beyond all bounds, while it is read.
+"""Refuse RDF files that would fetch other documents, or grow to gigabytes, while they are read.
 
-A vocabulary may come from a stranger. JSON-LD loads a context that is given by its address, from the network or from
-the disk; entities of XML may stand for other files, or for each other, so that a kilobyte becomes gigabytes.
+A vocabulary may come from a stranger. A JSON-LD file may name contexts on the network or on the disk, which the parser
+would load. XML entities may stand for other files, or for each other, so that a kilobyte becomes gigabytes.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ import orjson
 
 from longtail.errors import DataError
 
-_LONGEST_ENTITY = 200  # characters; vocabularies declare the beginnings of their URIs as entities
+_MAX_ENTITY_LENGTH = 200  # characters; enough for beginnings of URIs, which vocabularies declare as entities
 
 
-class _Enough(Exception):
-    """An entity is refused, or the first element has begun, before which all entities are declared."""
+class _StopParsing(Exception):
+    """Raised when an entity is refused, or at the first element: all entities are declared before it."""
 
 
 def check_self_contained(content: bytes, format: str, path: Path) -> None:
-    """Refuse RDF/XML with entities that are files, long, or made of others, and JSON-LD with contexts elsewhere.
+    """Raise an error for RDF/XML with unsafe entities, and for JSON-LD with contexts in other documents.
+
+    Entities are unsafe if they stand for files, contain other entities, or are long.
 
     Parameters
     ----------
     content : bytes
-        The file. What is not well-formed is left to its parser.
+        Content of the file. Syntax errors are left to the parser that reads it later.
     format : str
-        "xml", "json-ld", or another format, which has nothing of the kind.
+        "xml", "json-ld", or another format, which needs no check.
     path : Path
-        Its name, for the message.
+        Path of the file, for the message.
     """
     if format == "xml":
         _check_entities(content, path)
@@ -44,18 +46,18 @@ def check_self_contained(content: bytes, format: str, path: Path) -> None:
 def _check_entities(content: bytes, path: Path) -> None:
     refused: list[str] = []
 
-    def declared(name: str, is_parameter: int, value: str | None, *rest: Any) -> None:
-        if is_parameter or value is None or len(value) > _LONGEST_ENTITY or "&" in value:
+    def on_entity(name: str, is_parameter: int, value: str | None, *rest: Any) -> None:
+        if is_parameter or value is None or len(value) > _MAX_ENTITY_LENGTH or "&" in value:
             refused.append(name)
-            raise _Enough
+            raise _StopParsing
 
-    def begun(*element: Any) -> None:
-        raise _Enough
+    def on_element(*element: Any) -> None:
+        raise _StopParsing
 
     parser = expat.ParserCreate()
-    parser.EntityDeclHandler = declared
-    parser.StartElementHandler = begun
-    with contextlib.suppress(_Enough, expat.ExpatError, LookupError, ValueError):  # the last two: odd encodings
+    parser.EntityDeclHandler = on_entity
+    parser.StartElementHandler = on_element
+    with contextlib.suppress(_StopParsing, expat.ExpatError, LookupError, ValueError):  # last two: unknown encodings
         parser.Parse(content, True)
     if refused:
         what = f"the entity {refused[0][:80]!r} stands for another file, for other entities or for a long text"
@@ -70,9 +72,9 @@ def _check_contexts(document: Any, path: Path) -> None:
             waiting += value
         elif isinstance(value, dict):
             for key in ("@context", "@import"):
-                given = value.get(key)
-                for one in given if isinstance(given, list) else [given]:
-                    if isinstance(one, str):
-                        what = f"its {key} is another document, {one[:80]!r}, which is not fetched"
+                contexts = value.get(key)
+                for context in contexts if isinstance(contexts, list) else [contexts]:
+                    if isinstance(context, str):
+                        what = f"its {key} is another document, {context[:80]!r}, which is not fetched"
                         raise DataError(what, path=path, remedy="Write the context out, or save it as Turtle")
             waiting += value.values()

@@ -1,9 +1,9 @@
 """Choose the separator between labels that share one cell of a table, and cut cells at it.
 
-A separator is chosen by counting the rows that contain it: the one in most rows, unless it looks like punctuation
-inside names, as the commas of ``Smith, John; Doe, Jane`` do. A few tags with a semicolon in thousands of
-comma-separated rows must not decide: taking whole cells for labels makes nearly every row a label of its own. The
-semicolon that ends an HTML entity such as ``&amp;`` is part of a name, for counting and for cutting.
+The separator is the sign that most rows contain, unless it looks like punctuation inside names, as the commas in
+``Smith, John; Doe, Jane`` do. Counting rows matters: a few tags with a semicolon in thousands of comma-separated rows
+must not decide, since nearly every row would then become a label of its own. The semicolon that ends an HTML entity
+such as ``&amp;`` belongs to a name, both for counting and for cutting.
 """
 
 from __future__ import annotations
@@ -18,42 +18,44 @@ import numpy as np
 
 from longtail.errors import number_of, warn
 
-SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in the order of preference, with those of East Asian scripts
-LISTS = "[…]"  # stands for a separator where every cell is a list, as in ["a", "b"]
-_UNUSUAL = ("/", "\\", "+", "&", "#", ":", "\t", " ")  # never chosen by counting: names contain them, too
-_ENOUGH = 0.1  # share of the most frequent separator's rows below which another one is part of names in any case
-_MAJORITY = 0.5  # share of them above which another one is chosen, if the most frequent looks like punctuation
-_NEARLY_ALL = 0.95  # share of names that look alike
-_MANY_MORE = 2.0  # times as many labels per row that make another separator worth a warning
-ABOUT_ONE = 1.05  # labels per row up to which the choice is doubtful
-_EXAMPLES_WIDTH = 150  # characters of examples, the first of which is always shown
-FEW_ROWS = 10  # rows with labels; with fewer, their mean is too uncertain
+SEPARATORS = ("|", "｜", ";", "；", "、", ",", "，")  # in order of preference, with those of East Asian scripts
+LISTS = "[…]"  # used in place of a separator if every cell is a list, as in ["a", "b"]
+_UNUSUAL = ("/", "\\", "+", "&", "#", ":", "\t", " ")  # never chosen by counting, as names contain them, too
+# Another sign than the most frequent one can be the separator if it occurs in at least _ENOUGH times as many rows. If
+# the most frequent one looks like punctuation only by the space after it, _MAJORITY times as many are required.
+_ENOUGH, _MAJORITY = 0.1, 0.5
+_NEARLY_ALL = 0.95  # fraction of names that must have the same form
+_MANY_MORE = 2.0  # warn if another separator would give this many times as many labels per row
+ABOUT_ONE = 1.05  # with at most so many labels per row, the separator is probably wrong
+_EXAMPLES_WIDTH = 150  # characters of examples in a message; the first example is always shown
+FEW_ROWS = 10  # rows with labels; with fewer, the mean number of labels is too uncertain for a warning
 
 _URI = re.compile(r"<[^<>\s]+:[^<>\s]*>|[A-Za-z][A-Za-z0-9+.-]*://\S*[^\s,;|]")
 _NUMBERS = re.compile(r"\d+( +\d+)*", re.ASCII)
 _MISSING = ("NAType", "NaTType")  # types of pandas, which need not be installed
 _ENTITY = re.compile(r"&(?:[A-Za-z][A-Za-z0-9]{1,31}|#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6});")
-_INSIDE = re.compile(r"[^\w-]")  # what may separate: no sign of a single word
-_HIDDEN = "\ufdd0"  # stands for the semicolon of an HTML entity; no text holds it, as it is not a character
+_INSIDE = re.compile(r"[^\w-]")  # any sign that a single word does not have, and that may thus be a separator
+_HIDDEN = "\ufdd0"  # replaces the semicolon of an HTML entity; no text has it, as it is not a character
 _BRACKETED = re.compile(r"<([^<>\s]+:[^<>\s]*)>")
 
 logger = logging.getLogger("longtail.data")
 
 
 def choose_separator(cells: Sequence[object]) -> str | None:
-    """Choose the separator of a column; cells that are not strings are ignored.
+    """Choose the separator of a column. Cells that are not strings are ignored.
 
     Lists written as text, and cells of nothing but URIs or whole numbers separated by spaces, are recognised first.
-    Otherwise the separator is the one of ``|``, ``;`` and ``,``, or of their East Asian forms, that most rows contain;
-    of equal ones the first. An earlier one in fewer rows is chosen where the most frequent is punctuation inside names:
+    Otherwise the separator is the one of ``|``, ``;`` and ``,`` (or their East Asian forms) that most rows contain,
+    the first one if several are equally frequent. If the most frequent one is punctuation inside names, an earlier one
+    that is less frequent is chosen. This is so if
 
-    - more than half as many rows contain it, and a space follows the most frequent: ``hat, cap; shoe``
-    - each name between two of it has the most frequent exactly once, with a space: ``Smith, John; Doe, Jane``
+    - more than half as many rows contain the earlier one, and a space follows the other: ``hat, cap; shoe``, or
+    - every name between two of the earlier one has the other exactly once, with a space: ``Smith, John; Doe, Jane``.
 
     Returns
     -------
     str or None
-        The separator; `LISTS` for lists written as text; None where no separator occurs.
+        The separator; `LISTS` for lists written as text; None if no separator occurs.
 
     Examples
     --------
@@ -74,7 +76,7 @@ def choose_separator(cells: Sequence[object]) -> str | None:
     cells_of = _cells_of(strings)
     if not cells_of:
         return None
-    most = max(cells_of, key=lambda separator: len(cells_of[separator]))  # of equal ones the first
+    most = max(cells_of, key=lambda separator: len(cells_of[separator]))  # the first one of equals
     for separator in SEPARATORS[: SEPARATORS.index(most)]:
         share = len(cells_of.get(separator, ())) / len(cells_of[most])
         if share > _MAJORITY and _is_spaced(most, cells_of[most]):
@@ -85,18 +87,18 @@ def choose_separator(cells: Sequence[object]) -> str | None:
 
 
 def likelier_separator(cells: Sequence[object], chosen: str | None) -> tuple[str, float] | None:
-    """Return another separator that would give many more labels per row, with their number; None for none."""
+    """Return another separator that would give many more labels per row, with their number, or None."""
     strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     if not strings or chosen in (LISTS, " "):
         return None
-    found = _cells_of(strings)
-    means = {one: 1 + sum(cell.count(one) for cell in found[one]) / len(strings) for one in found}
+    cells_of = _cells_of(strings)
+    means = {sign: 1 + sum(cell.count(sign) for cell in cells_of[sign]) / len(strings) for sign in cells_of}
     best = max(means, key=means.__getitem__, default=None)
     return None if best is None or means[best] < _MANY_MORE * means.get(chosen or "", 1.0) else (best, means[best])
 
 
 def unusual_separator(cells: Sequence[object]) -> str | None:
-    """Return a sign that more than half of the cells contain and that is never chosen by counting; None for none.
+    """Return the most frequent unusual sign, which is never chosen by counting, if more than half of cells contain it.
 
     Examples
     --------
@@ -105,14 +107,15 @@ def unusual_separator(cells: Sequence[object]) -> str | None:
     """
     strings = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     counts = {sign: sum(sign in cell for cell in strings) for sign in _UNUSUAL if sign != " "}
-    most = max(counts, key=counts.__getitem__)  # of equal ones the first
+    most = max(counts, key=counts.__getitem__)  # the first one of equals
     return most if counts[most] > _MAJORITY * len(strings) else None
 
 
 def separator_of_known(names: Sequence[str], known: Container[str]) -> str | None:
-    """Return the separator that cuts names into known ones, where most are unknown as they are; None without one.
+    """Return the separator at which unknown names can be cut into known names, or None.
 
-    That is one at which more than half of the unknown names contain it and more than half of their pieces are known.
+    Most names must be unknown as they are. More than half of the unknown ones must contain the separator, and more than
+    half of their pieces must be known.
 
     Examples
     --------
@@ -127,19 +130,19 @@ def separator_of_known(names: Sequence[str], known: Container[str]) -> str | Non
         cut = [pieces for name in unknown if len(pieces := cut_cell(name, separator)) > 1]
         if 2 * len(cut) > len(unknown):
             shares[separator] = np.mean([piece in known for pieces in cut for piece in pieces])
-    best = max(shares, key=shares.__getitem__, default=None)  # of equal ones the first
+    best = max(shares, key=shares.__getitem__, default=None)  # the first one of equals
     return best if best is not None and shares[best] > _MAJORITY else None
 
 
 def _cells_of(strings: list[str]) -> dict[str, list[str]]:
-    """Return the cells that contain each separator, for those that occur; those of ``;`` without HTML entities."""
-    found = {separator: [cell for cell in strings if separator in cell] for separator in SEPARATORS}
-    found[";"] = [cell for cell in map(_hide_entities, found[";"]) if ";" in cell]
-    return {separator: holders for separator, holders in found.items() if holders}
+    """Return the cells that contain each separator, if there are any. Semicolons of HTML entities are not counted."""
+    cells_of = {separator: [cell for cell in strings if separator in cell] for separator in SEPARATORS}
+    cells_of[";"] = [cell for cell in map(_hide_entities, cells_of[";"]) if ";" in cell]
+    return {separator: cells for separator, cells in cells_of.items() if cells}
 
 
 def _is_spaced(separator: str, cells: list[str]) -> bool:
-    """Return whether a space follows nearly every occurrence, as in a sentence; full-width forms have it built in."""
+    """Return whether a space follows nearly every separator, as in a sentence. Full-width forms include the space."""
     if not separator.isascii():
         return True
     n = sum(cell.count(separator) for cell in cells)
@@ -147,29 +150,29 @@ def _is_spaced(separator: str, cells: list[str]) -> bool:
 
 
 def _is_once_per_name(inner: str, separator: str, strings: list[str]) -> bool:
-    """Return whether nearly all names between separators contain `inner` once, followed by a space."""
+    """Return whether nearly all names between separators contain `inner` exactly once, followed by a space."""
     names = [name for cell in strings for name in cut_cell(cell, separator)]
     return sum(name.count(inner) == name.count(inner + " ") == 1 for name in names) >= _NEARLY_ALL * len(names)
 
 
 def _hide_entities(cell: str) -> str:
-    """Replace the semicolons of HTML entities; those of what only looks like one (``AT&T;``) stay."""
+    """Replace the semicolons of HTML entities, but not those of lookalikes such as ``AT&T;``."""
     if "&" not in cell:
         return cell
-    return _ENTITY.sub(lambda found: found[0][:-1] + _HIDDEN if _is_entity(found[0]) else found[0], cell)
+    return _ENTITY.sub(lambda match: match[0][:-1] + _HIDDEN if _is_entity(match[0]) else match[0], cell)
 
 
 def _is_entity(text: str) -> bool:
-    from html.entities import html5  # here and not above: most cells have no ampersand
+    from html.entities import html5  # not at the top: most cells have no ampersand
 
     return text[1] == "#" or text[1:] in html5
 
 
 def cut_cell(cell: str, separator: str | None) -> list[str]:
-    """Cut a cell into label names: surrounding spaces and the angle brackets of ``<URI>`` are removed.
+    """Cut a cell into label names, without surrounding spaces and without the angle brackets of ``<URI>``.
 
-    A label that contains the separator may stand in double quotes, as in CSV files. All other quotes are plain
-    characters. The semicolon of an HTML entity does not separate.
+    A label that contains the separator may be in double quotes, as in CSV files. All other quotes are plain characters.
+    The semicolon of an HTML entity is not a separator.
 
     Examples
     --------
@@ -189,7 +192,7 @@ def cut_cell(cell: str, separator: str | None) -> list[str]:
 
 
 def _cut_quoted(cell: str, separator: str) -> list[str]:
-    """Cut at separators, but for those in a label that stands in double quotes; remove these quotes."""
+    """Cut at separators, except inside labels in double quotes. Remove these quotes."""
     end = rf"\s*(?:{re.escape(separator)}|$)"
     quoted, plain = re.compile(rf'\s*"((?:[^"]|"")+)"{end}'), re.compile(rf"(.*?){end}", re.DOTALL)
     pieces, at = [], 0
@@ -198,7 +201,7 @@ def _cut_quoted(cell: str, separator: str) -> list[str]:
         match = match if match and separator in match[1] else None
         piece = match[1].replace('""', '"') if match else None
         match = match or plain.match(cell, at)
-        assert match is not None  # the end of the cell ends any label
+        assert match is not None  # a label may also end with the cell
         pieces.append(match[1] if piece is None else piece)
         at = match.end()
     return pieces
@@ -206,17 +209,17 @@ def _cut_quoted(cell: str, separator: str) -> list[str]:
 
 @dataclass
 class LabelCounts:
-    """What is shown about the labels of one table: rows with and without labels, their labels, and three examples."""
+    """Statistics of the labels of one table, for messages: counts of rows and labels, and three examples."""
 
-    n_rows: int = 0
-    n_empty: int = 0
+    n_rows: int = 0  # rows with labels
+    n_empty: int = 0  # rows without labels
     n_labels: int = 0
     n_cut: int = 0  # rows with several labels
-    n_divisible: int = 0  # rows with a name of several words or signs, which might be several labels
+    n_divisible: int = 0  # rows with a name that has spaces or signs, and so might be several labels
     examples: list[list[str]] = field(default_factory=list)
 
     def add(self, names: list[str]) -> None:
-        """Count one row; rows with several labels are preferred as examples."""
+        """Count one row. Rows with several labels are preferred as examples."""
         if not names:
             self.n_empty += 1
             return
@@ -242,28 +245,28 @@ def report_separator(
     likelier: tuple[str, float] | None = None,
     unusual: str | None = None,
 ) -> None:
-    """Log the separator, the labels per row and three examples; warn where labels are probably cut wrongly.
+    """Log the separator, the labels per row and three examples. Warn if labels are probably cut wrongly.
 
-    That is where there is about one label per row and labels are not single words, or where another separator would
-    give many more.
+    They probably are if there is about one label per row and labels are not single words, or if another separator would
+    give many more labels.
 
     Parameters
     ----------
     source : str
         Name of the table and its labels column.
     separator : str or None
-        The separator used.
+        The separator that was used.
     counts : LabelCounts
-        Labels of the rows.
+        Statistics of the labels.
     given : bool
-        Whether the caller gave the separator, and so needs no warning.
+        Whether the caller gave the separator. Then there is no warning.
     usual : str, optional
-        The separator that would have been chosen, if the given one cuts no cell. If it is another, that is logged: a
-        model brings the separator of its training data along, and a new file may have another.
+        The separator that would have been chosen, if the given one cuts no cell. A message names it if it differs: the
+        given one may come from the training data of a model, and a new file may use another one.
     likelier : (str, float), optional
-        Another separator and the labels per row that it would give, as :func:`likelier_separator` returns them.
+        Another separator and the labels per row that it would give, from :func:`likelier_separator`.
     unusual : str, optional
-        A sign that may separate labels, as :func:`unusual_separator` returns it.
+        A sign that may separate labels, from :func:`unusual_separator`.
     """
     if not counts.n_rows:
         return
@@ -298,25 +301,25 @@ def report_separator(
 
 
 def _short_examples(examples: list[list[str]]) -> list[str]:
-    """Return examples as text: the first, and further ones while they fit into a line."""
+    """Return examples as text: the first one, and more as long as they fit into a line."""
     shown = [str(example) for example in examples]
     fits = np.cumsum([len(example) for example in shown]) <= _EXAMPLES_WIDTH
     return [example for at, example in enumerate(shown) if at == 0 or fits[at]]
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a cell is empty: None, NaN, or the missing values of pandas."""
+    """Return whether a cell is missing: None, NaN, or one of the missing values of pandas."""
     number = isinstance(value, float | np.floating)
     return value is None or (number and bool(value != value)) or type(value).__name__ in _MISSING
 
 
 def given_cell(cell: Any) -> Any:
-    """Return a cell of labels; None for the text NaN, which a missing value becomes where it is written as text."""
+    """Return a cell of labels, or None if it is the text "NaN", which some programs write for a missing value."""
     return None if isinstance(cell, str) and cell.strip() in ("NaN", "nan") else cell
 
 
 def label_of(value: Any) -> str | None:
-    """Return a label name: "" for a missing one, None for what cannot be one."""
+    """Return the label name for a value: "" if it is missing, None if the value cannot be a label."""
     if isinstance(value, str):
         return value.strip()
     if is_missing(value):

@@ -1,4 +1,4 @@
-"""Sparse text formats: rows of the XMC repository, svmlight rows, and matrices of ``f:v`` rows.
+"""Read sparse text formats: rows of the XMC repository, svmlight rows, and matrices of ``f:v`` rows.
 
 =================  ======================  ==========================================================
 kind               first line              every other line
@@ -8,9 +8,9 @@ svmlight           a row                   the same; blank lines and ``# comment
 matrix             ``rows columns``        ``f:v f:v …``
 =================  ======================  ==========================================================
 
-A row without labels or without features is kept. Features given twice in a row are summed, labels given twice are one
-label; zeros are not stored. The file is parsed in blocks by several threads, so that only a few blocks are in memory
-besides the result.
+A row without labels or features is kept. If a row has a feature twice, the values are summed; if it has a label twice,
+it counts once. Zeros are not stored. Several threads parse the file in blocks, so that only a few blocks are in memory
+in addition to the result.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass
 class ParsedRows:
-    """The content of a sparse text: labels (if its rows have them) and features, as canonical matrices."""
+    """The content of a sparse text file: labels (if its rows have them) and features, as canonical matrices."""
 
     labels: csr_array | None
     features: csr_array
@@ -44,18 +44,18 @@ class ParsedRows:
 
 @dataclass(frozen=True)
 class _Kind:
-    """How the rows of a file are to be read."""
+    """How to read the rows of a file."""
 
     path: Path
     with_labels: bool
-    loose: bool
-    add: bool
+    loose: bool  # whether comments are allowed, and the matrices are as wide as their largest index
+    add: bool  # whether duplicate entries are added; otherwise the largest is kept
     n_labels: int
     n_features: int
 
 
-class _Growing:
-    """An array that grows in place as it is filled: where the system can move pages, nothing is copied."""
+class _GrowingArray:
+    """An array that grows in place as it is filled. Systems that can move memory pages need not copy it."""
 
     def __init__(self, dtype: type) -> None:
         self._array: np.ndarray = np.empty(1 << 14, dtype)
@@ -64,7 +64,7 @@ class _Growing:
     def __len__(self) -> int:
         return self._size
 
-    def append(self, part: np.ndarray) -> None:
+    def extend(self, part: np.ndarray) -> None:
         end = self._size + len(part)
         if end > len(self._array):
             self._array.resize(max(end, len(self._array) * 5 // 4), refcheck=False)
@@ -78,7 +78,7 @@ class _Growing:
 
 @dataclass
 class _Block:
-    """The rows of one block of text."""
+    """The parsed rows of one block of text."""
 
     lines: int
     rows: int
@@ -91,12 +91,12 @@ class _Block:
 
 
 @dataclass
-class _Wrong:
-    """The position and kind of an error in a block."""
+class _ParseError:
+    """The kind and position of an error in a block of text."""
 
     block: bytes
     code: int
-    at: int
+    position: int
 
 
 def read_repository(path: Path) -> ParsedRows:
@@ -107,7 +107,7 @@ def read_repository(path: Path) -> ParsedRows:
 
 
 def feature_blocks(path: Path) -> Iterator[csr_array]:
-    """Yield the features of a file whose first line is ``N D L`` a few thousand rows at a time."""
+    """Yield the features of a file whose first line is ``N D L``, in blocks of a few thousand rows."""
     with open_bytes(path) as stream:
         n, d, n_labels = _header(stream, path, ("points", "features", "labels"))
         row = 0
@@ -123,14 +123,17 @@ def feature_blocks(path: Path) -> Iterator[csr_array]:
 
 
 def read_matrix(path: Path, *, add: bool = True) -> csr_array:
-    """Read ``f:v`` rows after a line ``rows columns``; entries given twice are summed, or the largest stays."""
+    """Read ``f:v`` rows after a line ``rows columns``.
+
+    Duplicate entries are summed. Without `add` the largest is kept.
+    """
     with open_bytes(path) as stream:
         n, d = _header(stream, path, ("rows", "columns"))
         return _read_rows(stream, _Kind(path, False, False, add, 0, d), n, 2).features
 
 
 def read_svmlight(path: Path) -> ParsedRows:
-    """Read rows without a header; the matrices are as wide as their largest index."""
+    """Read rows without a header. The matrices are as wide as their largest index."""
     with open_bytes(path) as stream:
         rows = _read_rows(stream, _Kind(path, True, True, True, _INT32_MAX, _INT32_MAX), None, 1)
     if not rows.features.shape[0]:
@@ -169,18 +172,18 @@ def _header(stream: IO[bytes], path: Path, names: tuple[str, ...]) -> list[int]:
 
 def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -> ParsedRows:
     """Parse the rest of a stream in blocks, and join the blocks in order."""
-    label_ptr, labels = _Growing(np.int64), _Growing(np.int32)
-    ptr, index, value = _Growing(np.int64), _Growing(np.int32), _Growing(np.float32)
+    label_ptr, labels = _GrowingArray(np.int64), _GrowingArray(np.int32)
+    ptr, index, value = _GrowingArray(np.int64), _GrowingArray(np.int32), _GrowingArray(np.float32)
     zero = np.zeros(1, np.int64)
-    label_ptr.append(zero)
-    ptr.append(zero)
+    label_ptr.extend(zero)
+    ptr.extend(zero)
     rows, filled = 0, 0
     for block in _parsed_blocks(stream, kind, first_line):
-        label_ptr.append(block.label_ptr[1:] + len(labels))
-        ptr.append(block.ptr[1:] + len(index))
-        labels.append(block.labels)
-        index.append(block.index)
-        value.append(block.value)
+        label_ptr.extend(block.label_ptr[1:] + len(labels))
+        ptr.extend(block.ptr[1:] + len(index))
+        labels.extend(block.labels)
+        index.extend(block.index)
+        value.extend(block.value)
         if block.filled:
             filled = rows + block.filled
         rows += block.rows
@@ -200,7 +203,7 @@ def _read_rows(stream: IO[bytes], kind: _Kind, n: int | None, first_line: int) -
 
 
 def _wrong_count(path: Path, n: int, rows: int) -> DataError:
-    """Return the error for a header that promises another number of rows."""
+    """Return the error for a header that promises another number of rows than the file has."""
     return DataError(
         f"the header promises {n} rows, the file holds {f'more than {n}' if rows > n else rows}",
         path=path,
@@ -209,7 +212,7 @@ def _wrong_count(path: Path, n: int, rows: int) -> DataError:
     )
 
 
-def _width(index: _Growing) -> int:
+def _width(index: _GrowingArray) -> int:
     columns = index.finish()
     return int(columns.max()) + 1 if len(columns) else 0
 
@@ -223,24 +226,26 @@ def _matrix(ptr: np.ndarray, index: np.ndarray, value: np.ndarray, shape: tuple[
 
 
 def _parsed_blocks(stream: IO[bytes], kind: _Kind, line: int) -> Iterator[_Block]:
-    """Yield the parsed blocks in order: this thread reads and decompresses while others parse."""
+    """Yield the parsed blocks in order. This thread reads and decompresses while other threads parse."""
     size = min(max(kind.path.stat().st_size // 64, 1 << 17), _LARGEST_BLOCK)  # small compared with the result
     texts = line_blocks(stream, size)
     if line == 1:
         texts = (block.removeprefix(_BOM) if i == 0 else block for i, block in enumerate(texts))
     for result in pool.run_in_order(lambda block: _parse_block(block, kind), texts, None):
-        if isinstance(result, _Wrong):
+        if isinstance(result, _ParseError):
             raise _error(result, kind, line)
         yield result
         line += result.lines
 
 
-def _parse_block(block: bytes, kind: _Kind) -> _Block | _Wrong:
+def _parse_block(block: bytes, kind: _Kind) -> _Block | _ParseError:
     text = np.frombuffer(block, np.uint8)
     n_lines, colons, commas = parse.count(text)
     label_ptr, ptr = np.empty(n_lines + 1, np.int64), np.empty(n_lines + 1, np.int64)
     labels = np.empty(commas + n_lines if kind.with_labels else 0, np.int32)
     index, value = np.empty(colons, np.int32), np.empty(colons, np.float32)
+    # The kernel lists the positions of numbers that it cannot round for sure. They are computed here, and the block is
+    # parsed again with them.
     exact, unsure, found = np.empty(0, np.float32), np.empty(64, np.int64), np.zeros(6, np.int64)
     while True:
         code = parse.parse_rows(
@@ -268,7 +273,7 @@ def _parse_block(block: bytes, kind: _Kind) -> _Block | _Wrong:
         else:
             break
     if code != parse.OK:
-        return _Wrong(block, code, int(found[parse.AT]))
+        return _ParseError(block, code, int(found[parse.AT]))
     rows, n_labels, n_values = (int(found[i]) for i in (parse.N_ROWS, parse.N_LABELS, parse.N_VALUES))
     return _Block(
         n_lines,
@@ -288,12 +293,14 @@ def _token(block: bytes, at: int) -> str:
 
 
 def _nearest_float32(number: str) -> np.float32:
-    """Return the float32 nearest to a decimal, ties to even; infinity beyond the largest."""
-    exact = Fraction(Decimal(number))  # Decimal takes any number of digits, Fraction only 4,300
+    """Return the float32 nearest to a decimal number, with ties to even, or infinity if it is too large."""
+    exact = Fraction(Decimal(number))  # Decimal accepts any number of digits, Fraction only 4,300
     guess = np.float32(min(float(exact), float(np.finfo(np.float32).max)))
     best, even = np.float32(0), False
     distance: Fraction | None = None
-    for candidate in (np.nextafter(guess, np.float32(-np.inf)), guess, _above(guess)):
+    with np.errstate(over="ignore"):
+        candidates = np.nextafter(guess, np.float32(-np.inf)), guess, np.nextafter(guess, np.float32(np.inf))
+    for candidate in candidates:
         size = Fraction(2) ** 128 if np.isinf(candidate) else Fraction(float(candidate))
         off, is_even = abs(size - exact), not candidate.view(np.int32) & 1
         if distance is None or off < distance or (off == distance and is_even and not even):
@@ -301,14 +308,9 @@ def _nearest_float32(number: str) -> np.float32:
     return best
 
 
-def _above(number: np.float32) -> np.float32:
-    with np.errstate(over="ignore"):
-        return np.nextafter(number, np.float32(np.inf))
-
-
-def _error(wrong: _Wrong, kind: _Kind, first_line: int) -> DataError:
-    line, code = first_line + wrong.block.count(b"\n", 0, wrong.at), wrong.code
-    token = _token(wrong.block, wrong.at)
+def _error(error: _ParseError, kind: _Kind, first_line: int) -> DataError:
+    line, code = first_line + error.block.count(b"\n", 0, error.position), error.code
+    token = _token(error.block, error.position)
     shown = repr(token if len(token) <= 40 else token[:40] + "…")
     number = token.split(":", 1)[-1]
     remedy = "Write rows as l1,l2 f:v f:v" if kind.with_labels else "Write rows as f:v f:v"

@@ -12,9 +12,9 @@ from longtail.kernels.hold_out import mark_spare_rows
 from longtail.params import DROPOUT, seed_of
 from longtail.sparse import label_counts, labelled_rows, select_entries, unit_rows
 
-_USED = 0.5  # share of columns that occur, from which they are taken for a vocabulary learnt from these texts
+_MIN_USED_COLUMNS = 0.5  # if fewer columns occur, the vocabulary was not learnt from these texts
 
-FEW = 20_000  # points; below this number training twice or trying settings is cheap, and every point counts
+FEW = 20_000  # points; with fewer, training twice and trying settings is cheap, and every point matters
 
 
 def hold_out_points(
@@ -34,20 +34,19 @@ def hold_out_points(
     Y : sparse matrix, shape (N, L)
         Labels of the points.
     fraction : float
-        Share of the points to hold out, at least 0 and below 1.
+        Fraction of the points to hold out, at least 0 and below 1.
     random_state : None, int, sequence of int, Generator or RandomState, default=0
-        Seed; None draws another split each time.
+        Seed. None gives another split at each call.
     keep_labels : bool, default=False
-        Never hold out the last training point of a label. With many rare labels, held-out points then have fewer
-        rare labels than new points have, and fewer points may be held out than `fraction` requests. Without it, points
-        are drawn uniformly, and a label may be left without a training point.
+        Never hold out the last training point of a label. If there are many rare labels, the held-out points then have
+        fewer rare labels than new points, and fewer points may be held out than `fraction` requests. Without it, points
+        are drawn uniformly, and a label may lose all its training points.
     labelled_only : bool, default=False
-        Use points with at least one label only; points without labels are in neither part. `fraction` refers to the
-        points used.
+        Leave out points without labels from both parts. `fraction` then refers to the remaining points.
     at_least : int, default=0
         Smallest number of points to hold out. One point always stays in training.
     at_most : int, optional
-        Largest number of points to hold out; it wins over `at_least`.
+        Largest number of points to hold out. It overrides `at_least`.
 
     Returns
     -------
@@ -72,32 +71,32 @@ def hold_out_points(
         random_state = seed_of(random_state)
     order = np.random.default_rng(random_state).permutation(rows)
     if keep_labels:
-        held = mark_spare_rows(Y.indptr, Y.indices, Y.shape[1], order, round(wanted))
+        is_held = mark_spare_rows(Y.indptr, Y.indices, Y.shape[1], order, round(wanted))
     else:
-        held = np.zeros(Y.shape[0], np.bool_)
-        held[order[: int(wanted)]] = True
-    return rows[~held[rows]], rows[held[rows]]
+        is_held = np.zeros(Y.shape[0], np.bool_)
+        is_held[order[: int(wanted)]] = True
+    return rows[~is_held[rows]], rows[is_held[rows]]
 
 
 def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndarray, np.ndarray]:
     """Hold out points at random, but never the last training point of a label.
 
-    A plain random split takes rare labels out of training altogether; here their points stay. Where too few points can
-    be spared, fewer are held out than requested. :func:`hold_out_points` has more options.
+    A plain random split removes some rare labels from the training part; this one does not. If too few points can be
+    held out without that, fewer are held out than requested. :func:`hold_out_points` has more options.
 
     Parameters
     ----------
     Y : sparse matrix, shape (N, L)
         Labels of the points.
     fraction : float, default=0.1
-        Share of the points to hold out, at least 0 and below 1.
+        Fraction of the points to hold out, at least 0 and below 1.
     random_state : None, int, Generator or RandomState, default=0
-        Seed; None draws another split each time.
+        Seed. None gives another split at each call.
 
     Returns
     -------
     train_rows, held_rows : int64 arrays
-        Row numbers, ascending; together all of them.
+        Row numbers, ascending. Each row is in one of the two.
 
     Examples
     --------
@@ -110,26 +109,28 @@ def split(Y: Any, fraction: float = 0.1, random_state: Any = 0) -> tuple[np.ndar
 
 
 def as_new_points(X: csr_array, Y: csr_array, Z: csr_array | None, held: np.ndarray) -> csr_array:
-    """Return held-out points as they would be if they had come after the vocabulary was learnt from the others.
+    """Return held-out points with the features that they would have if the vocabulary had been learnt without them.
 
-    A vocabulary has the words of the training texts, those that a held-out point alone has among them. A new text has
-    no such words, so that its other words weigh more in a row of length 1, and its scores are higher: on Tate titles,
-    those of TextMatch by 3 %. Here the words that no other point has are removed, and rows keep their length.
+    The vocabulary was learnt from all texts, so that it also has words that occur in no other point than a held-out
+    one. A new text cannot have such words. Its other words then have larger weights in a row of length 1, and its
+    scores are higher: on Tate titles, those of TextMatch by 3 %. This function removes the words that occur only in
+    held-out points, and scales the rows to length 1 again.
 
     Parameters
     ----------
     X, Y : csr_array, (N, D) and (N, L)
         All points and their labels.
     Z : csr_array, (L, D), optional
-        Label text. Its words are in a vocabulary without any point, but for labels that held-out points alone have.
+        Features of the label texts. Their words stay, except for labels that only held-out points have.
     held : int array
         Rows that are held out.
 
     Returns
     -------
     csr_array, (len(held), D)
-        The held-out points; unchanged unless most columns are words of the points or of the label text and all rows
-        have length 1, as texts do. Not every column: points that are themselves a part of all points lack some words.
+        The held-out points. They are unchanged unless the data looks like texts: all rows have length 1, and at least
+        half of the columns occur in the points or the label texts. Not all columns need occur, because these points may
+        be a part of a larger dataset.
 
     Examples
     --------
@@ -138,19 +139,19 @@ def as_new_points(X: csr_array, Y: csr_array, Z: csr_array | None, held: np.ndar
     array([[1., 0., 0.],
            [0., 0., 1.]], dtype=float32)
     """
-    points, words = X[held], label_counts(X)
-    gone = words == label_counts(points)
+    points, counts = X[held], label_counts(X)
+    removed = counts == label_counts(points)
     if Z is not None:
         labels = label_counts(Y)
-        words = words + label_counts(Z)
-        gone &= label_counts(Z[(labels == 0) | (labels > label_counts(Y[held]))]) == 0
-    if np.count_nonzero(words) < _USED * len(words) or not gone.any() or unit_rows(X) is not X:
+        counts = counts + label_counts(Z)
+        removed &= label_counts(Z[(labels == 0) | (labels > label_counts(Y[held]))]) == 0
+    if np.count_nonzero(counts) < _MIN_USED_COLUMNS * len(counts) or not removed.any() or unit_rows(X) is not X:
         return points
-    return unit_rows(select_entries(points, ~gone[points.indices]))
+    return unit_rows(select_entries(points, ~removed[points.indices]))
 
 
 def _without_repeats(Y: csr_array) -> csr_array:
-    """Return Y without stored zeros and repeated labels, which would count as further points; a copy if it has any."""
+    """Return Y without stored zeros and duplicate labels, which would be counted as points. Copy it only if needed."""
     if Y.has_canonical_format and Y.data.all():
         return Y
     Y = Y.copy()

@@ -1,4 +1,4 @@
-"""Points of a file in blocks, for files that are larger than memory: plain text, tables, and sparse text."""
+"""Read the points of a file in blocks, for files that are larger than memory: plain text, tables, and sparse text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from longtail.data.files import check_whole, open_bytes
 from longtail.data.layouts import recognise
 from longtail.errors import DataError
 
-BLOCK = 4096  # rows that are in memory at once
+BLOCK = 4096  # rows per block
 
 
 @dataclass(frozen=True)
 class PointBlock:
-    """Some points in the order of their file: texts or features, and identifiers if there are any."""
+    """Consecutive points of a file: their texts or features, and their identifiers if there are any."""
 
     start: int  # number of the first point
     texts: Sequence[str] | None
@@ -29,7 +29,7 @@ class PointBlock:
 
 
 def line_blocks_of(stream: Iterable[bytes], name: str) -> Iterator[PointBlock]:
-    """Yield one text per line; a blank line is an empty text, so that line i of the file is row i of the result."""
+    """Yield one text per line. A blank line is an empty text, so that line i of the file is row i of the result."""
     texts: list[str] = []
     start = 0
     for number, line in enumerate(stream):
@@ -53,11 +53,11 @@ def text_file_blocks(path: Path) -> Iterator[PointBlock]:
 
 
 def streamable(path: Path, format: str | None = None) -> str | None:
-    """Return the format of a file that can be read in blocks, ``"table"`` or ``"sparse"``; None for anything else."""
+    """Return ``"table"`` or ``"sparse"`` if a file has this format and can be read in blocks, None otherwise."""
     if not path.is_file():
         return None
     files = recognise(path, format)
-    return files.format if files.alone and files.format in ("table", "sparse") else None
+    return files.format if files.single_file and files.format in ("table", "sparse") else None
 
 
 def table_blocks(
@@ -75,7 +75,7 @@ def table_blocks(
             yield PointBlock(start, texts, None, ids)
             start += len(texts)
     except DataError:
-        check_whole(path)  # damage explains the error better than its content does
+        check_whole(path)  # if the file is damaged, that is the better message
         raise
 
 

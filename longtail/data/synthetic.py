@@ -1,9 +1,9 @@
-"""Synthetic data of any size that resembles real data: rare labels, topics, label text.
+"""Make synthetic data of any size that resembles real data: with rare labels, topics and label text.
 
 Label frequencies follow a power law. Each label belongs to a topic, and most labels of a point come from one topic. The
-words of a point are a mixture of words of its labels, words of its topic and words that occur anywhere; words follow
-power laws, too, and are shared between labels and between topics. The text of a label consists of its own words. Hence
-frequent labels can be learnt from their points, and rare ones from their text or from their topic.
+words of a point are a mixture: some come from its labels, some from its topic, and the rest from all words. Words
+follow power laws, too, and are shared between labels and between topics. The text of a label consists of its own words.
+Frequent labels can thus be learnt from their points, and rare ones from their text or their topic.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from longtail.sparse import frozen
 
 BLOCK_ROWS = 1 << 14
 COHERENCE = 0.8  # probability that a further label of a point comes from its topic
-SHARES = (0.2, 0.4)  # of the words of a point: from its labels, from its topic; the rest come from all words
+SHARES = (0.2, 0.4)  # fractions of a point's words that come from its labels and from its topic
 WORDS_PER_LABEL = 4
-LABEL_WORD_POWER = 0.7  # exponent of the words of labels; lower than that of other words, so that rare words occur more
+LABEL_WORD_POWER = 0.7  # exponent for the words of labels: lower than for other words, so that more of them are rare
 _CONSTRAINTS: dict[str, Constraint] = {
     "n_points": Integer(1),
     "n_features": Integer(1),
@@ -64,17 +64,18 @@ def make(
         Numbers of training points, words and labels. Every label has a training point if there are at least as many
         points as labels.
     labels_per_point, words_per_point : float
-        Mean numbers per point; each point has at least one label and one word. Words are counted with repetitions.
+        Mean numbers per point. Each point has at least one label and one word. Repeated words are counted.
     power : float, default=1.0
-        The label of rank r is drawn with a probability proportional to r ** -power; 0 makes all equally frequent.
+        The label of rank r is drawn with a probability proportional to r ** -power. 0 makes all labels equally
+        frequent.
     n_topics : int, optional
         Number of topics; by default the square root of the number of labels.
     test_fraction : float, default=0.2
-        Number of test points as a share of ``n_points``; they are made in addition. 0 for no test part.
+        Number of test points, as a fraction of ``n_points``. They are made in addition; 0 makes no test part.
     label_text : bool, default=True
         Whether to make ``Z``, the features of the label texts.
     random_state : None, int, Generator or RandomState, default=0
-        Seed; None makes another dataset each time.
+        Seed. None makes another dataset at each call.
     n_jobs : int, optional
         Number of threads; None or -1 for all cores. The result does not depend on it.
 
@@ -110,11 +111,11 @@ def make(
     n_test = round(test_fraction * n_points)
     world = _World(rng, n_features, n_labels, n_topics, power, n_jobs)
 
-    # As long as there are training points, each label is the first one of some point.
-    given = np.full(n_points, -1, np.int32)
+    # Make each label the first label of one point, as far as there are enough points.
+    first_labels = np.full(n_points, -1, np.int32)
     covered = min(n_points, n_labels)
-    given[rng.permutation(n_points)[:covered]] = rng.permutation(n_labels)[:covered]
-    Y, words = world.points(given, labels_per_point, words_per_point)
+    first_labels[rng.permutation(n_points)[:covered]] = rng.permutation(n_labels)[:covered]
+    Y, words = world.points(first_labels, labels_per_point, words_per_point)
 
     frequency = np.zeros(n_features, np.int64)
     for block in words:
@@ -129,7 +130,7 @@ def make(
 
 
 class _World:
-    """The distributions that all points share: topics and weights of the labels, words of the topics and the labels."""
+    """The distributions from which all points are drawn: topics and weights of labels, words of topics and labels."""
 
     def __init__(
         self,
@@ -141,7 +142,7 @@ class _World:
         n_jobs: int | None,
     ) -> None:
         self.rng, self.n_features, self.n_labels, self.n_jobs = rng, n_features, n_labels, n_jobs
-        # Labels are numbered independently of topic and frequency, and words independently of frequency.
+        # The number of a label is independent of its topic and frequency, and that of a word of its frequency.
         topic = rng.integers(n_topics, size=n_labels, dtype=np.int32)
         weight = (rng.permutation(n_labels) + 1.0) ** -power
         by_topic = np.argsort(topic, kind="stable").astype(np.int32)
@@ -158,15 +159,15 @@ class _World:
         )  # (L, WORDS_PER_LABEL)
 
     def points(
-        self, given: np.ndarray, labels_per_point: float, words_per_point: float
+        self, first_labels: np.ndarray, labels_per_point: float, words_per_point: float
     ) -> tuple[csr_array, list[Counted]]:
-        """Draw labels and counted words of points, whose first labels may be given."""
-        n = given.size
+        """Draw the labels and count the words of points. Their first labels are given, or -1 to draw them, too."""
+        n = first_labels.size
         seeds = self.rng.integers(2**62, size=2)
         n_labels = np.minimum(1 + self.rng.poisson(labels_per_point - 1, n), self.n_labels)
         n_words = 1 + self.rng.poisson(words_per_point - 1, n)
         parts = self._in_blocks(
-            lambda rows: kernels.labels_of_points(rows, n_labels, given, self.labels, COHERENCE, seeds[0]), n
+            lambda rows: kernels.labels_of_points(rows, n_labels, first_labels, self.labels, COHERENCE, seeds[0]), n
         )
         drawn = kernels.PointLabels(
             np.concatenate(([0], np.cumsum(np.concatenate([np.diff(part.indptr) for part in parts])))),
@@ -187,10 +188,10 @@ class _World:
         return [Counted(counts.indptr.astype(np.int64), counts.indices.astype(np.int32), counts.data)]
 
     def tf_idf(self, words: list[Counted], idf: np.ndarray) -> csr_array:
-        """Return TF-IDF rows of unit length of counted words."""
+        """Return the TF-IDF rows of counted words, scaled to unit length."""
         return weighted_rows(words, [SAME_COLUMNS] * len(words), idf, False, self.n_features, self.n_jobs)
 
     def _in_blocks(self, make_rows: Callable[[tuple[int, int]], Any], n: int) -> list[Any]:
-        """Return ``make_rows((first, stop))`` for blocks of the n rows, made by several threads."""
+        """Return ``make_rows((first, stop))`` for all blocks of the n rows, computed by several threads."""
         bounds = [(first, min(first + BLOCK_ROWS, n)) for first in range(0, n, BLOCK_ROWS)]
         return pool.run(make_rows, bounds, self.n_jobs)

@@ -1,8 +1,7 @@
-"""Tables with a text column and a labels column: CSV, TSV, Parquet, JSON lines, and DataFrames.
+"""Read tables with a text column and a labels column: CSV, TSV, Parquet, JSON lines, and DataFrames.
 
-CSV is read by the standard library, which gives the line of a row that does not fit. Parquet needs polars; it is the
-only format that does. Labels are numbered in the order in which they first occur, so that appended rows do not change
-the numbers of earlier labels.
+CSV is read by the standard library, which provides line numbers for error messages. Only Parquet needs polars. Labels
+are numbered in the order in which they first occur, so that appended rows do not change the numbers of earlier labels.
 """
 
 from __future__ import annotations
@@ -57,34 +56,34 @@ LABELS_NAMES = (
     "target",
 )
 ID_NAMES = ("uid", "id")
-_BESIDE_TITLE = ("content", "abstract", "description", "body")  # texts that a title belongs to
-_PARQUET_ROWS = 1 << 16  # rows that are in memory at once
-_ROWS_COMPARED = 1000  # first rows that are compared with the first line where its names are not usual
-_MOST_UNLABELLED = 1000  # first lines of a TSV file without labels, after which it is taken to have a header
-_POLARS_SECONDS = 30.0  # after which polars, which counts rows in milliseconds, will never answer
-_LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # by name, so that neither NumPy's nor polars' is imported
-_SET_TYPES = ("set", "frozenset")  # sorted, so that labels have the same numbers in every process
+_BESIDE_TITLE = ("content", "abstract", "description", "body")  # columns that are read together with a title
+_PARQUET_ROWS = 1 << 16  # rows that are read into memory at once
+_ROWS_COMPARED = 1000  # rows that are compared with the first line if that has no usual column names
+_MAX_UNLABELLED = 1000  # if no label occurs in so many first lines, a TSV file is assumed to have a header
+_POLARS_SECONDS = 30.0  # polars counts rows in milliseconds; after this time it will never return
+_LIST_TYPES = ("list", "tuple", "ndarray", "Series")  # compared by name, so that no library has to be imported
+_SET_TYPES = ("set", "frozenset")  # sorted before use, so that labels get the same numbers in every process
 
 
 @dataclass
 class TableReader:
-    """Read tables that share their columns, label numbers and separator: the parts of one dataset.
+    """Read the tables of one dataset, such as its training and test part, with the same columns and label numbers.
 
     Parameters
     ----------
     text : str or sequence of str, optional
-        Column(s) that hold the text; by default those with a usual name.
+        Column(s) with the text; by default those with a usual name.
     labels : str, optional
-        Column that holds the labels; by default one with a usual name.
+        Column with the labels; by default one with a usual name.
     separator : str, optional
-        Separator of labels in one cell; by default chosen by counting over the rows of the first table with one.
+        Separator of labels in one cell. By default it is chosen by counting, in the first table that has one.
     require_labels : bool
-        Whether a table without a labels column is an error.
+        Raise an error if a table has no labels column.
 
     Attributes
     ----------
     numbers : dict of str to int
-        Number of each label name, in the order in which the names first occurred.
+        Column in the label matrix of each label name, in the order in which the names first occurred.
     """
 
     text: str | Sequence[str] | None = None
@@ -98,21 +97,21 @@ class TableReader:
 
     @property
     def labels_separator(self) -> str | None:
-        """The separator used so far; None where labels came as lists or no separator occurred."""
+        """The separator that was used, or None if labels were lists or no separator occurred."""
         return None if self.separator == LISTS else self.separator
 
     def read_file(self, path: Path) -> Dataset:
-        """Read a file. The label matrix has one column per label name known after that."""
+        """Read a file. The label matrix has one column per label name of this table and of those read before."""
         return self._read(_Table(path.name, path), _file_rows)
 
     def read_frame(self, frame: Any) -> Dataset:
-        """Read a DataFrame of pandas or polars, or anything with ``columns`` whose columns have ``to_list``."""
+        """Read a DataFrame of pandas or polars, or any object with ``columns`` that have ``to_list``."""
         if hasattr(frame, "collect"):  # a lazy frame of polars
             frame = frame.collect()
         return self._read(_Table("DataFrame", frame=frame), _frame_rows)
 
     def text_blocks(self, path: Path, size: int) -> Iterator[tuple[list[str], list[str] | None]]:
-        """Yield texts and identifiers of `size` rows at a time; labels are not read."""
+        """Yield the texts and identifiers of `size` rows at a time, without their labels."""
         texts, ids = list[str](), list[str]()
         rows = self._rows(_Table(path.name, path), _file_rows)
         for position, (_, columns, cells, text) in enumerate(rows):
@@ -128,7 +127,7 @@ class TableReader:
     def _read(self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]]) -> Dataset:
         texts: list[str] = []
         ids: list[str | None] = []
-        # Strings wait for their separator until all rows are read; lists are numbered at once.
+        # Strings are cut after all rows have been read, when the separator is known. Lists are numbered at once.
         cells: list[str | array[int]] = []
         lines = array("q")
         for number, columns, row, text in self._rows(table, rows_of):
@@ -148,7 +147,7 @@ class TableReader:
         )
 
     def _rows(self, table: _Table, rows_of: Callable[[_Table, Choose], Iterator[Row]]) -> Iterator[TextRow]:
-        """Yield the rows of a table with their text; a table without rows is an error."""
+        """Yield the rows of a table together with their text. A table without rows is an error."""
         chosen: list[_Columns] = []
 
         def choose(present: list[str]) -> _Columns:
@@ -163,9 +162,9 @@ class TableReader:
         if table.has_first_line and set(columns.guessed) == set(columns.all):
             _check_names(table, columns, [cells for _, cells in first], self.separator)
         if columns.labels and columns.guessed:
-            _remark_on_guess(table, columns)
+            _log_guess(table, columns)
         elif self.text is None and (len(columns.texts) > 1 or columns.unread):
-            _remark_on_choice(table, columns)
+            _log_choice(table, columns)
         for number, cells in chain(first, rows):
             parts = [
                 _cell_text(table, value, column, number) for value, column in zip(cells, columns.texts, strict=False)
@@ -173,7 +172,7 @@ class TableReader:
             yield number, columns, cells, "\n".join(part for part in parts if part)
 
     def _matrix(self, table: _Table, column: str | None, cells: list[str | array[int]], lines: array[int]) -> Any:
-        """Return the label matrix of the cells, after those that are strings have been cut."""
+        """Cut the cells that are strings, and return the label matrix of all cells."""
         if self.separator is None:
             self.separator = choose_separator(cells)
         rows, counts = LabelRows(), LabelCounts()
@@ -210,7 +209,7 @@ class TableReader:
 
 @dataclass(frozen=True)
 class _Table:
-    """A table to read, and how errors name places in it: by line in a file, by row in a DataFrame."""
+    """A table to read. Its errors give the line in a file, or the row of a DataFrame."""
 
     name: str
     path: Path | None = None
@@ -218,27 +217,27 @@ class _Table:
 
     @property
     def has_first_line(self) -> bool:
-        """Whether the names of the columns are the first line of a file, which might be a row of data."""
+        """Whether the column names are the first line of a file, which by mistake may be a row of data."""
         ending = (".json", ".jsonl", ".ndjson", ".parquet")
         return self.path is not None and not plain_name(self.path).endswith(ending)
 
     def error(self, what: str, number: int | None = None, *, remedy: str) -> DataError:
-        """Return the error at a line (or row); without a number, for the whole table."""
+        """Return the error for a line (or row), or without a number for the whole table."""
         if self.path is None:
             return DataError(what, row=number, remedy=remedy)
         return DataError(what, path=self.path, line=number, remedy=remedy)
 
     def header_error(self, what: str, *, remedy: str) -> DataError:
-        """Return the error for the names of the columns."""
+        """Return the error for the column names."""
         return self.error(what, None if self.path is None else 1, remedy=remedy)
 
 
 @dataclass
 class _Columns:
-    """Names of the columns that are read: one or more of text, perhaps labels, perhaps identifiers.
+    """Names of the columns to read: one or more with text, perhaps one with labels and one with identifiers.
 
-    `guessed` lists those that were chosen by their position alone, `optional` the texts that an object of a JSON file
-    may lack, `unread` columns that have a usual name of a text column and are left out.
+    `guessed` are the columns that were chosen only by their position, `optional` the texts that an object of a JSON
+    file may lack, and `unread` the columns that have a usual name of a text column but are left out.
     """
 
     texts: list[str]
@@ -254,9 +253,8 @@ class _Columns:
 
 
 Choose = Callable[[list[str]], _Columns]
-Row = tuple[int, Sequence[Any]]  # line or row number, and the chosen columns in the order of `_Columns.all`
-
-TextRow = tuple[int, _Columns, Sequence[Any], str]  # line or row number, chosen columns, their cells, the text of these
+Row = tuple[int, Sequence[Any]]  # line or row number; cells of the chosen columns, in the order of `_Columns.all`
+TextRow = tuple[int, _Columns, Sequence[Any], str]  # line or row number, chosen columns, their cells, the joined text
 
 
 def is_frame(source: object) -> bool:
@@ -268,7 +266,7 @@ def is_frame(source: object) -> bool:
 
 
 def _file_rows(table: _Table, choose: Choose) -> Iterator[Row]:
-    """Yield the rows of a file with the line on which each ends (in Parquet: its number, counted from 1)."""
+    """Yield the rows of a file with the line on which each ends (in Parquet: the row number, from 1)."""
     assert table.path is not None
     name = plain_name(table.path)
     if name.endswith((".json", ".jsonl", ".ndjson")):
@@ -312,7 +310,7 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
     number = 0
     try:
         with quiet_panics():
-            _check_alive(lambda: polars.scan_parquet(source).select(polars.len()).collect(), path)
+            _check_responds(lambda: polars.scan_parquet(source).select(polars.len()).collect(), path)
             if isinstance(source, io.BytesIO):
                 source.seek(0)
             present = list(polars.read_parquet_schema(source))
@@ -333,14 +331,14 @@ def _parquet_rows(table: _Table, path: Path, choose: Choose) -> Iterator[Row]:
         raise table.error(what, number or None, remedy="Check that it was written completely") from None
 
 
-def _check_alive(use_polars: Callable[[], Any], path: Path) -> None:
-    """Require that polars answers at all.
+def _check_responds(use_polars: Callable[[], Any], path: Path) -> None:
+    """Raise an error if polars hangs.
 
-    In a process that was forked after polars was used, it waits without end for threads of the other process.
+    In a process that was forked after polars was used, it waits forever for threads that exist only in the parent.
     """
 
     def attempt() -> None:
-        with contextlib.suppress(BaseException):  # a panic is an answer, too, and the caller will meet it again
+        with contextlib.suppress(BaseException):  # a panic is a response, too, and will be raised again to the caller
             use_polars()
 
     thread = threading.Thread(target=attempt, daemon=True)
@@ -384,7 +382,7 @@ def _delimited_rows(table: _Table, path: Path, delimiter: str | None, choose: Ch
 
 
 def _line_not_utf8(path: Path) -> int | None:
-    """Return the number of the first line that is not UTF-8, counted from 1."""
+    """Return the number of the first line that is not UTF-8, counted from 1, or None."""
     for number, line in lines(path):
         try:
             line.decode()
@@ -394,9 +392,10 @@ def _line_not_utf8(path: Path) -> int | None:
 
 
 class _PlainLines:
-    """Rows of a TSV file in which quotation marks are plain characters, as Annif and many other tools write them.
+    """Rows of a TSV file in which quotation marks are plain characters, as Annif and many other tools write it.
 
-    With `unquote`, a field that is enclosed in quotation marks as a whole, with those inside doubled, loses them.
+    With `unquote`, the quotation marks of a field are removed if they enclose the whole field and all others in it are
+    doubled.
     """
 
     def __init__(self, lines: Iterator[str], *, unquote: bool) -> None:
@@ -419,15 +418,15 @@ def _unquoted(field: str) -> str:
 
 
 def _is_headerless(head: str) -> bool:
-    """Return whether a TSV file begins with a text and URIs instead of the names of its columns."""
+    """Return whether a TSV file begins with a text and URIs instead of column names."""
     _, tab, cell = head.partition("\t")
     return bool(tab and cell.strip() and holds_uris(cell))
 
 
 def _until_labels(head: str, following: Iterator[str]) -> list[str]:
-    """Return the first line and, while their second fields are empty, the following ones: points without labels."""
+    """Return the first lines up to the first one with labels: those before it have an empty second field."""
     lines = [head]
-    while "\t" in lines[-1] and not lines[-1].partition("\t")[2].strip() and len(lines) < _MOST_UNLABELLED:
+    while "\t" in lines[-1] and not lines[-1].partition("\t")[2].strip() and len(lines) < _MAX_UNLABELLED:
         line = next(following, None)
         if line is None:
             break
@@ -436,12 +435,12 @@ def _until_labels(head: str, following: Iterator[str]) -> list[str]:
 
 
 def _has_plain_lines(path: Path) -> bool:
-    """Return whether each line of a TSV file is a row; otherwise fields in quotation marks span several lines."""
+    """Return whether each line of a TSV file is one row: no field in quotation marks spans several lines."""
     return len({line.count(b"\t") for _, line in lines(path)}) == 1
 
 
 def _headerless_rows(table: _Table, reader: Any, choose: Choose) -> Iterator[Row]:
-    """Yield the rows of Annif's short texts: a text, a tab, and URIs with spaces or tabs between them."""
+    """Yield the rows of Annif's format for short texts: a text, a tab, and URIs separated by spaces or tabs."""
     names = ["text", "labels"]
     positions = [names.index(name) for name in choose(names).all]
     for row in reader:
@@ -485,7 +484,7 @@ def _check_unique(table: _Table, names: list[str]) -> None:
 
 
 def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
-    """Choose the columns that were named, or those with a usual name."""
+    """Choose the columns that the user named, or else those with a usual name."""
     plain = {name.strip().lower(): name for name in present}
     texts = [wanted.text] if isinstance(wanted.text, str) else list(wanted.text or ())
     texts = texts or [plain[name] for name in TEXT_NAMES[:1] if name in plain]
@@ -525,12 +524,12 @@ def _choose(table: _Table, present: list[str], wanted: TableReader) -> _Columns:
 
 
 def _by_position(pair: list[str], texts: list[str], labels: str | None) -> tuple[list[str], str | None]:
-    """Complete the choice in a table of two columns beside identifiers: first the text, then the labels."""
+    """In a table of two columns besides identifiers, take the first for the text and the second for the labels."""
     fits = len(pair) == 2 and texts in ([], pair[:1]) and labels in (None, pair[1])
     return (pair[:1], pair[1]) if fits else (texts, labels)
 
 
-def _remark_on_guess(table: _Table, columns: _Columns) -> None:
+def _log_guess(table: _Table, columns: _Columns) -> None:
     logger.info(
         "%s: the text is taken from column %r, the labels from column %r%s. Name others with "
         "text= (--text-column on the command line) and labels= (--labels-column on the command line).",
@@ -538,7 +537,7 @@ def _remark_on_guess(table: _Table, columns: _Columns) -> None:
     )  # fmt: skip
 
 
-def _remark_on_choice(table: _Table, columns: _Columns) -> None:
+def _log_choice(table: _Table, columns: _Columns) -> None:
     """Log which of several columns that may hold text are read, and which are not."""
     names, left = " and ".join(map(repr, columns.texts)), " and ".join(map(repr, columns.unread))
     read = f"column{'s' if len(columns.texts) > 1 else ''} {names}{' together' if len(columns.texts) > 1 else ''}"
@@ -550,9 +549,9 @@ def _remark_on_choice(table: _Table, columns: _Columns) -> None:
 
 
 def _check_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], separator: str | None) -> None:
-    """Refuse a first line that is taken for names of columns and looks like a row of data, which would be lost.
+    """Raise an error if the first line, which is read as column names, looks like a row of data that would be lost.
 
-    Where it merely might be one, warn.
+    If it only may be one, issue a warning.
     """
     why = why_data(columns.texts[0], columns.labels, rows, separator)
     if why is None:
@@ -563,17 +562,17 @@ def _check_names(table: _Table, columns: _Columns, rows: list[Sequence[Any]], se
             warn(f"{table.name}: the first line, {line}, names the columns, but may be a row of data. {remedy}")
         return
     text, labels = "text= (--text-column on the command line)", "labels= (--labels-column on the command line)"
-    names, are, options = "columns text and labels", "these are their names", f"{text} and {labels}"
+    names, condition, options = "columns text and labels", "these are their names", f"{text} and {labels}"
     if columns.labels is None:
-        names, are, options = "column text", "this is its name", text
+        names, condition, options = "column text", "this is its name", text
     raise table.header_error(
         f"the first line must name the columns, but looks like a row of data: {why}",
-        remedy=f"Put a line before it that names the {names}. If {are}, give {options}",
+        remedy=f"Put a line before it that names the {names}. If {condition}, give {options}",
     )
 
 
 def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:
-    """Return a cell of a text column; a missing one is an empty text."""
+    """Return the text of a cell, which is empty if the cell is missing."""
     if isinstance(value, str):
         return value
     if is_missing(value):
@@ -583,7 +582,7 @@ def _cell_text(table: _Table, value: Any, column: str, number: int) -> str:
 
 
 def _names(table: _Table, cell: Any, number: int) -> list[str]:
-    """Return the label names of a cell that is not a string: a list, a number or nothing."""
+    """Return the label names of a cell that is not a string: of a list, a number or a missing value."""
     if is_missing(cell):
         return []
     kind = type(cell).__name__
@@ -596,7 +595,7 @@ def _names(table: _Table, cell: Any, number: int) -> list[str]:
 
 
 def _literal(table: _Table, cell: str, number: int) -> Any:
-    """Read a list as JSON writes it, or as Python shows it, which is what pandas writes to a CSV."""
+    """Parse a list that is written in JSON or as Python prints it, which pandas writes to CSV files."""
     import ast
     import json
 

@@ -16,17 +16,17 @@ _SEPARATOR = SEPARATORS[0]
 
 
 def write_table(stream: IO[bytes], dataset: Dataset, ending: str) -> None:
-    """Write one row per point with its identifier, if there is one, its text and its labels.
+    """Write one row per point, with its identifier (if there is one), its text and its labels.
 
     Parameters
     ----------
     stream : binary file
-        Where to write.
+        File to write to.
     dataset : Dataset
         Points with texts.
     ending : {".csv", ".tsv", ".jsonl"}
-        The format. In the first two, labels are separated by ``|``; they are lists, as in ``["a, b", "c"]``, if a name
-        contains a usual separator.
+        The format. In the first two, labels are separated by ``|``. If a name contains a usual separator, labels are
+        written as lists such as ``["a, b", "c"]``.
     """
     names = dataset.label_ids or dataset.label_names or [str(label) for label in range(dataset.n_labels)]
     if ending == ".jsonl":

@@ -1,12 +1,12 @@
-"""TF-IDF features of texts: the same values as scikit-learn's ``TfidfVectorizer``, computed by kernels.
+"""Compute TF-IDF features of texts with kernels, with the same values as scikit-learn's ``TfidfVectorizer``.
 
-Texts are joined into blocks of UTF-8. One kernel folds case, cuts words, looks terms up or learns them, and counts
-them; a second one weights, sorts and normalises the rows. Each thread works on its own range of texts with its own
-table of terms; the tables are merged at the end and the terms sorted, so that columns do not depend on the number of
+Texts are joined into blocks of UTF-8. One kernel folds case, cuts words, looks up or learns terms, and counts them. A
+second kernel weights, sorts and normalises the rows. Each thread works on its own range of texts and has its own table
+of terms. The tables are merged at the end and the terms are sorted, so that columns do not depend on the number of
 threads.
 
-Documents and label texts share one vocabulary. Inverse document frequencies are computed from documents alone: a term
-that occurs in label texts only is in no document, which gives it the largest weight.
+Documents and label texts share one vocabulary. Inverse document frequencies are computed from documents only. A term
+that occurs only in label texts is in no document and therefore gets the largest weight.
 """
 
 from __future__ import annotations
@@ -100,27 +100,29 @@ class TextVectorizer(Params):
     Parameters
     ----------
     analyzer : {"auto", "word", "char_wb"} or function, default="auto"
-        ``"word"`` uses words; ``"char_wb"`` character n-grams within words, with a space before and after each word.
-        ``"auto"`` uses characters where most letters of the texts belong to a script without spaces between words
-        (Chinese, Japanese, Thai, …), words otherwise; the choice of characters is logged. A function from a text to a
-        list of tokens, marked by :func:`longtail.data.analyzers.analyzer`, or its import name
-        (``"package.module:function"``), replaces the cutting of words; a saved model keeps the name.
+        How texts are cut into tokens. ``"word"`` uses words. ``"char_wb"`` uses character n-grams within words, with a
+        space before and after each word. ``"auto"`` uses characters if most letters of the texts belong to a script
+        without spaces between words (Chinese, Japanese, Thai, …), which is logged, and words otherwise. A function from
+        a text to a list of tokens, marked by :func:`longtail.data.analyzers.analyzer`, or its import name
+        (``"package.module:function"``), is used instead of cutting words; a saved model stores the name.
     ngrams : int, (int, int) or "auto", optional
         Number of words (or characters, or tokens) per term: ``1`` uses words, ``2`` pairs of consecutive words,
-        ``(1, 2)`` both. By default 1, and for characters ``(1, 3)``. Pairs multiply the number of features and improve
-        accuracy on some data only: ``"auto"`` compares on held-out points, in ``Tagger.fit`` and on the command line.
+        ``(1, 2)`` both. The default is 1, and ``(1, 3)`` for characters. Pairs multiply the number of features and
+        improve accuracy only on some data. ``"auto"`` compares choices on held-out points; it works in ``Tagger.fit``
+        and on the command line.
     stop_words : "english" or list of str, optional
         Words to leave out.
     stemmer : str, optional
         Language of the Snowball stemmer that replaces words by their stems, such as ``"english"`` or ``"finnish"``.
         Needs the extra ``stem``.
     min_length : int, default=2
-        Shortest word in characters; shorter ones are skipped. Character n-grams are taken from words of any length.
+        Length of the shortest word in characters; shorter words are skipped. Character n-grams are taken from words of
+        any length.
     min_df : int or float, default=1
-        Drop terms that occur in fewer documents (a float: in a smaller share of them), unless a label text contains
+        Drop terms that occur in fewer documents (a float: in a smaller fraction of them), unless a label text contains
         them. A higher value saves memory.
     max_df : int or float, default=1.0
-        Drop terms that occur in more documents (a float: in a larger share of them).
+        Drop terms that occur in more documents (a float: in a larger fraction of them).
     max_features : int, optional
         Keep only this number of terms, the most frequent ones.
     sublinear_tf : bool, default=False
@@ -130,12 +132,12 @@ class TextVectorizer(Params):
         the term.
     hashing : int, optional
         Number of columns to which terms are assigned by hash. No vocabulary is stored, so that terms have no names, and
-        ``min_df``, ``max_df`` and ``max_features`` do not apply. Use it if the vocabulary does not fit into memory.
+        ``min_df``, ``max_df`` and ``max_features`` have no effect. Use it if the vocabulary does not fit into memory.
     encoder : function, str or path, optional
-        Frozen encoder whose vector of a text becomes the last columns, for ``blend``: a function from a list of texts
-        to an array, marked by :func:`longtail.data.encoders.encoder`, or its import name; an ONNX file with
-        ``tokenizer.json`` beside it (needs the extra ``encoder``); or a folder with a sentence-transformers model. A
-        saved model keeps the name or path and a checksum.
+        Encoder that computes a dense vector per text, for ``blend``. The vectors become the last columns. It may be a
+        function from a list of texts to an array, marked by :func:`longtail.data.encoders.encoder`, or its import name;
+        an ONNX file with ``tokenizer.json`` in the same folder (needs the extra ``encoder``); or a folder with a
+        sentence-transformers model. It is not trained. A saved model stores its name or path, and a checksum.
     n_jobs : int, optional
         Number of threads for large inputs; None or -1 for all cores, -2 for all but one. The result does not depend on
         it.
@@ -143,9 +145,9 @@ class TextVectorizer(Params):
     Attributes
     ----------
     n_features_ : int
-        Number of terms, which are the first columns.
+        Number of terms. They are the first columns.
     vector_size_ : int
-        Number of further columns, which hold the vector of the encoder; 0 without one.
+        Size of the encoder's vectors, which are the last columns; 0 without an encoder.
     analyzer_ : str
         How texts are cut: ``"word"``, ``"char_wb"`` or the import name of a function.
     idf_ : array, shape (n_features_,)
@@ -172,7 +174,7 @@ class TextVectorizer(Params):
         "max_features": optional(Integer(1)),
         "sublinear_tf": Boolean(),
         "idf": Boolean(),
-        "hashing": optional(Integer(1, 1 << 26)),  # beyond, statistics per column alone would take half a gigabyte
+        "hashing": optional(Integer(1, 1 << 26)),  # with more, statistics per column would take over half a gigabyte
         "encoder": optional(
             Allowed(_is_encoder, f"{_FUNCTION}, an ONNX file, or a folder of a sentence-transformers model")
         ),
@@ -220,9 +222,9 @@ class TextVectorizer(Params):
         texts : iterable of str
             Documents.
         y : ignored
-            Present so that a scikit-learn pipeline can pass the labels.
+            A scikit-learn pipeline passes the labels here.
         label_texts : iterable of str, optional
-            Texts of the labels. Their terms enter the vocabulary, but do not count as documents.
+            Texts of the labels. Their terms enter the vocabulary, but the texts do not count as documents.
         """
         self._learn(texts, label_texts, keep=False)
         return self
@@ -230,12 +232,12 @@ class TextVectorizer(Params):
     def fit_transform(
         self, texts: Iterable[str], y: Any = None, *, label_texts: Iterable[str] | None = None
     ) -> csr_array:
-        """Do ``fit`` and ``transform`` of the documents in one pass over them; parameters as for ``fit``."""
+        """Fit, and return the features of the documents, in one pass over them. Parameters are as for :meth:`fit`."""
         documents = string_list(texts, "texts")
         return self._with_vectors(self.fit_terms(documents, label_texts), documents)
 
     def fit_terms(self, texts: Iterable[str], label_texts: Iterable[str] | None = None) -> csr_array:
-        """Do :meth:`fit`, and return the TF-IDF rows of the documents without vectors; parameters as for ``fit``."""
+        """Fit, and return the TF-IDF rows of the documents, without vectors. Parameters are as for :meth:`fit`."""
         counted, columns = self._learn(texts, label_texts, keep=True)
         return self._weight(counted, columns)
 
@@ -259,7 +261,7 @@ class TextVectorizer(Params):
             from longtail.data.encoders import make_encoder
 
             self._encoder = make_encoder(self.encoder)
-            self._encoder.encode(documents[:1])  # refuses, before any work, what cannot be used
+            self._encoder.encode(documents[:1])  # raises an error, before any work, if the encoder does not work
         if self.hashing is None:
             return self._learn_terms(documents, labels, keep)
         return self._learn_bins(documents, keep)
@@ -290,11 +292,11 @@ class TextVectorizer(Params):
         self._set(blob, offsets, self._inverse(terms.document_frequency[chosen], len(documents)), chosen.size)
         columns = np.full(terms.size, -1, np.int32)
         columns[chosen] = np.arange(chosen.size)
-        out = [(block, columns[own]) for own, (_, counted) in zip(ids, shards, strict=True) for block in counted]
-        return [block for block, _ in out], [own for _, own in out]
+        blocks = [block for _, counted in shards for block in counted]
+        return blocks, [columns[term_ids] for term_ids, (_, counted) in zip(ids, shards, strict=True) for _ in counted]
 
     def _choose(self, terms: Terms, label_term_ids: list[np.ndarray], n_documents: int) -> np.ndarray:
-        """Return the ids of the terms that become columns, in the order of the columns."""
+        """Choose the terms that become columns, and return their ids in the order of the columns."""
         if not terms.size:
             raise DataError(
                 "no text holds a term to learn from"
@@ -319,7 +321,7 @@ class TextVectorizer(Params):
             )
         chosen = chosen[table.sort_terms(terms.table.blob, terms.table.offsets, chosen)]
         if self.max_features is not None and self.max_features < chosen.size:
-            # Of equally frequent terms the alphabetically first stay, whatever the number of threads.
+            # Of equally frequent terms keep the alphabetically first, so that threads make no difference.
             by_frequency = np.argsort(-terms.term_frequency[chosen], kind="stable")
             chosen = chosen[np.sort(by_frequency[: self.max_features])]
         return chosen
@@ -356,7 +358,7 @@ class TextVectorizer(Params):
         return TermShape(int(min_length), int(fewest), int(most), characters)
 
     def _choose_analyzer(self, documents: list[str]) -> None:
-        """Set how these texts are cut, from the parameters and, for "auto", from the texts."""
+        """Choose how texts are cut, by the parameters and, for "auto", by the script of the texts."""
         chosen = self.analyzer if isinstance(self.analyzer, str) else import_name(self.analyzer)
         in_words = self.stop_words is not None or self.stemmer is not None
         if chosen == "auto":
@@ -373,12 +375,12 @@ class TextVectorizer(Params):
 
     def _set_analyzer(self, chosen: str, stop_words: list[str], *, trusted: bool) -> None:
         self.analyzer_, self._stop_words = chosen, stop_words
-        own = None if chosen in ANALYZERS else find_function(chosen, trusted=trusted)
-        cut = own is not None or bool(stop_words) or self.stemmer is not None
+        function = None if chosen in ANALYZERS else find_function(chosen, trusted=trusted)
+        in_python = function is not None or bool(stop_words) or self.stemmer is not None
         words = frozenset(stop_words)
-        self._tokens = Tokenizer(int(self.min_length), words, self.stemmer, own) if cut else None
+        self._tokens = Tokenizer(int(self.min_length), words, self.stemmer, function) if in_python else None
         if self.stemmer is not None:
-            snowball(self.stemmer)  # refuses an unknown language
+            snowball(self.stemmer)  # raises an error for an unknown language
 
     def _encode(self, texts: list[str]) -> tuple[np.ndarray, Folding]:
         if self._tokens is not None:
@@ -388,16 +390,17 @@ class TextVectorizer(Params):
     # Applying --------------------------------------------------------------------------------------------------------
 
     def transform(self, texts: Iterable[str]) -> csr_array:
-        """Return the TF-IDF rows of the texts, and with an encoder their vectors.
+        """Return the TF-IDF rows of texts, followed by their vectors if there is an encoder.
 
-        The result is (n_texts, n_features_ + vector_size_) float32. A text without known terms is a row without TF-IDF.
+        The result is (n_texts, n_features_ + vector_size_) float32. The TF-IDF row of a text without known terms is
+        empty.
         """
         texts = string_list(texts, "texts")
         return self._with_vectors(self.transform_terms(texts), texts)
 
     @property
     def vector_size_(self) -> int:
-        """Number of columns that hold the vector of the encoder."""
+        """Size of the encoder's vectors, which are the last columns; 0 without an encoder."""
         self._check_fitted()
         return 0 if self._encoder is None else int(self._encoder.size or 0)
 
@@ -409,15 +412,15 @@ class TextVectorizer(Params):
         return with_vectors(X, self._encoder.encode(texts, self.n_jobs))
 
     def transform_terms(self, texts: Iterable[str]) -> csr_array:
-        """Return the TF-IDF rows of the texts alone, (n_texts, n_features_) float32."""
+        """Return the TF-IDF rows of texts without vectors, (n_texts, n_features_) float32."""
         self._check_fitted()
         texts = string_list(texts, "texts")
-        if len(texts) == 1:  # the usual request to a service; no threads and nothing to join
+        if len(texts) == 1:  # the usual request to a service: a shortcut without threads and joins
             block = self._match(texts)
             n = block.ids.size
             rows = WeightedRows(block.indptr, np.empty(n, np.int32), np.empty(n, np.float32))
             kernels.weight_rows(block, SAME_COLUMNS, self.idf_, self._sublinear, rows)
-            X = copy(self._empty_row)  # the checks of the constructor would take longer than everything else
+            X = copy(self._empty_row)  # the constructor's checks would take longer than everything else
             X.indptr, X.indices, X.data = rows.indptr.astype(np.int32), rows.indices, rows.data
             return X
         shards = pool.run(
@@ -443,7 +446,7 @@ class TextVectorizer(Params):
         Parameters
         ----------
         input_features : ignored
-            Present for the scikit-learn interface.
+            Part of the scikit-learn interface.
         """
         self._check_fitted()
         if self._n_bins:
@@ -452,13 +455,13 @@ class TextVectorizer(Params):
         return np.array([text[a:b].decode() for a, b in pairwise(bounds)], dtype=object)
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return everything that was learnt: settings as JSON values, and arrays that can be memory-mapped."""
+        """Return everything to store: settings as JSON values, and arrays that can be memory-mapped."""
         self._check_fitted()
         settings = self.get_params() | {"encoder": None}
         if not isinstance(self.analyzer, str):
             settings["analyzer"] = self.analyzer_
         if self.stop_words is not None:
-            settings["stop_words"] = self._stop_words  # the words themselves: a named list may change
+            settings["stop_words"] = self._stop_words  # the words, as scikit-learn's list may change
         meta = {key: plain(value) for key, value in settings.items()}
         meta |= {"n_features": self.n_features_, "chosen_analyzer": self.analyzer_}
         meta["encoder"] = None if self._encoder is None else self._encoder.facts()
@@ -466,7 +469,7 @@ class TextVectorizer(Params):
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TextVectorizer:
-        """Return the vectorizer that ``to_arrays`` stored. The arrays are used in place."""
+        """Rebuild a vectorizer from what ``to_arrays`` returned. The arrays are not copied."""
         settings = dict(meta)
         n_features = settings.pop("n_features")
         chosen = settings.pop("chosen_analyzer", "word")
@@ -482,7 +485,7 @@ class TextVectorizer(Params):
             vectorizer._encoder = restored_encoder(stored_encoder)
             vectorizer.encoder = vectorizer._encoder.name
         blob, offsets, idf = (arrays[name] for name in ("terms", "offsets", "idf"))
-        # Kernels use these arrays as addresses without a check, so that a file is checked here.
+        # Kernels use these arrays as indices without checking bounds, so arrays from a file are checked here.
         if (
             (blob.dtype, offsets.dtype, idf.dtype) != (np.uint8, np.int64, np.float32)
             or offsets[0] != 0
@@ -501,7 +504,7 @@ class TextVectorizer(Params):
     def _set(self, blob: np.ndarray, offsets: np.ndarray, idf: np.ndarray, n_features: int) -> None:
         self._blob, self._offsets, self.idf_ = frozen(blob), frozen(offsets), frozen(idf)
         self.n_features_ = int(n_features)
-        # Settings are kept as they were at fit: a parameter changed later must not change a fitted vectorizer.
+        # Copy the settings: a parameter that is changed after the fit must not change a fitted vectorizer.
         self._shape, self._n_bins = self._term_shape(), int(self.hashing or 0)
         slots = frozen(slots_for(self._blob, self._offsets, offsets.size - 1))
         self._table = table.TermTable(slots, self._blob, self._offsets)

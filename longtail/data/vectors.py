@@ -1,7 +1,7 @@
-"""Dense vectors of texts as the last columns of a feature matrix, and ready vectors in .npy files.
+"""Append dense vectors of texts to a feature matrix as its last columns, and read vectors from .npy files.
 
-A row holds the sparse features of a point, and after them one dense vector, so that points are divided, checked, stored
-and predicted as one matrix. :class:`~longtail.models.blend.Blend` gives each member the columns that it is made for.
+A row has the sparse features of a point, followed by one dense vector. Points can thus be split, checked, stored and
+predicted as one matrix. :class:`~longtail.models.blend.Blend` passes each member the columns that it can use.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from longtail.errors import BROKEN_ARRAY, DataError, SettingsError
 
 
 def with_vectors(X: csr_array, vectors: np.ndarray) -> csr_array:
-    """Return features with the vectors as further columns."""
+    """Return the features with the vectors appended as columns."""
     joined = csr_array(hstack([X, csr_array(vectors)], format="csr"), dtype=np.float32)
     joined.has_canonical_format = True
     return joined
 
 
 def with_same_vectors(X: csr_array, data: Dataset, *, labels: bool = False) -> csr_array:
-    """Return other features of the points of a dataset, or of its labels, with the vectors that these have."""
+    """Append the vectors of a dataset's points, or labels, to new features `X` of the same points or labels."""
     if not data.vector_size:
         return X
     old = data.Z if labels else data.X
@@ -35,7 +35,7 @@ def with_same_vectors(X: csr_array, data: Dataset, *, labels: bool = False) -> c
 
 
 class ReadyVectors(NamedTuple):
-    """Vectors of a dataset, (n, d) each, with the names that error messages use."""
+    """Vectors of a dataset that were computed elsewhere, (n, d) each, with their names for error messages."""
 
     points: tuple[str, np.ndarray]
     test: tuple[str, np.ndarray] | None
@@ -43,17 +43,19 @@ class ReadyVectors(NamedTuple):
 
 
 def read_vectors(given: Any, *, has_test: bool) -> ReadyVectors:
-    """Return the vectors that a user gives for a dataset.
+    """Read and check the vectors that a user gives for a dataset.
 
     Parameters
     ----------
     given : str or sequence of paths or arrays
-        One array or .npy file each for the training points, the test points if the data has a test part, and the label
-        texts, which may be left out. A string names files separated by commas.
+        One array or .npy file each for the training points, for the test points if the data has a test part, and for
+        the label texts, which may be left out. A string is a list of files separated by commas.
     has_test : bool
         Whether the data has a test part.
     """
-    parts = given.split(",") if isinstance(given, str) else [given] if _is_one(given) else list(given)
+    if isinstance(given, str):
+        given = given.split(",")
+    parts = [given] if isinstance(given, np.ndarray | os.PathLike) else list(given)
     wanted = ["the training points", *(["the test points"] if has_test else []), "the label texts"]
     if len(parts) not in (len(wanted) - 1, len(wanted)):
         raise SettingsError(
@@ -72,12 +74,8 @@ def read_vectors(given: Any, *, has_test: bool) -> ReadyVectors:
     return ReadyVectors(arrays[0], arrays[1] if has_test else None, labels)
 
 
-def _is_one(given: Any) -> bool:
-    return isinstance(given, np.ndarray | os.PathLike)
-
-
 def _named_array(part: Any, name: str) -> tuple[str, np.ndarray]:
-    """Return an array of unit vectors, read from a file if `part` is a path, and its name."""
+    """Return the name of an array, and the array with its rows scaled to unit length. Read it if `part` is a path."""
     if isinstance(part, str | os.PathLike):
         path = Path(part)
         name = os.fspath(part)
@@ -96,12 +94,12 @@ def _named_array(part: Any, name: str) -> tuple[str, np.ndarray]:
 
 
 def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:
-    """Append ready vectors to the features of a dataset, its test part and its label text, in place."""
-    for part, own in ((data, vectors.points), (data.test, vectors.test)):
-        if part is not None and own is not None:
+    """Append vectors to the features of a dataset, of its test part and of its label texts, in place."""
+    for part, named in ((data, vectors.points), (data.test, vectors.test)):
+        if part is not None and named is not None:
             if part.X is None:
                 raise DataError("the dataset has no features", remedy="Read it with a vectorizer")
-            part.X = with_vectors(part.X, _as_many(own, part.n_points, "points"))
+            part.X = with_vectors(part.X, _checked_length(named, part.n_points, "points"))
     size = vectors.points[1].shape[1]
     encoded = getattr(data.vectorizer, "vector_size_", 0)
     if encoded not in (0, size):
@@ -112,7 +110,7 @@ def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:
     Z = data.Z
     if vectors.labels is not None:
         words = csr_array((data.n_labels, data.n_features - size), dtype=np.float32) if Z is None else Z
-        Z = with_vectors(words, _as_many(vectors.labels, data.n_labels, "labels"))
+        Z = with_vectors(words, _checked_length(vectors.labels, data.n_labels, "labels"))
     elif Z is not None:
         Z = with_vectors(Z, np.zeros((data.n_labels, size), np.float32))
     for part in (data, data.test):
@@ -120,8 +118,9 @@ def add_vectors(data: Dataset, vectors: ReadyVectors) -> None:
             part.Z, part.vector_size = Z, size
 
 
-def _as_many(own: tuple[str, np.ndarray], expected: int, what: str) -> np.ndarray:
-    name, array = own
+def _checked_length(named: tuple[str, np.ndarray], expected: int, what: str) -> np.ndarray:
+    """Return an array after checking that it has the expected number of rows."""
+    name, array = named
     if len(array) != expected:
         raise DataError(
             f"{name}: {len(array)} vectors, but there are {expected} {what}", remedy="Give one row each, in order"

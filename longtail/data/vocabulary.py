@@ -1,4 +1,4 @@
-"""Between Python strings and the text kernels: encoded blocks, tables of lower case, the table of terms."""
+"""Prepare texts for the text kernels: encode blocks, make tables of lower case, and keep the table of terms."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from longtail.kernels import text as kernels
 from longtail.kernels.text import Counted, Folding, TermShape
 from longtail.sparse import frozen
 
-SAME_COLUMNS = np.empty(0, np.int32)  # ids are columns already
+SAME_COLUMNS = np.empty(0, np.int32)  # used in place of a map from ids to columns if the ids are the columns
 _TOKEN_END = "\x01"
-_NO_ENDS = {0: " ", 1: " "}
+_WITHOUT_ENDS = {0: " ", 1: " "}  # translation that removes the ends of texts and tokens from inside a token
 BLOCK_CHARACTERS = 1 << 18  # small enough for the caches, large enough to make Python's overhead negligible
 
 
 def encoded_tokens(texts: list[list[str]]) -> tuple[np.ndarray, Folding]:
-    """Return texts that are cut into tokens already as one block, and the table that keeps every byte of a token."""
-    cleaned = (_TOKEN_END.join(token.translate(_NO_ENDS) for token in tokens) for tokens in texts)
+    """Encode texts that are lists of tokens as one block. Return also the table that leaves all bytes as they are."""
+    cleaned = (_TOKEN_END.join(token.translate(_WITHOUT_ENDS) for token in tokens) for tokens in texts)
     joined = "\0".join([*cleaned, ""])
     return np.frombuffer(joined.encode("utf-8", "surrogatepass"), np.uint8), token_folding()
 
 
 def encoded_block(texts: list[str], *, marks: bool = False) -> tuple[np.ndarray, Folding]:
-    """Return the texts as one UTF-8 block, each followed by a zero byte, and the tables that fold its case.
+    """Encode texts as one UTF-8 block, each followed by a zero byte. Return also the tables that fold its case.
 
-    A zero inside a text becomes a space: both separate words, and neither affects the case of its neighbours. With
-    `marks`, combining marks belong to words: Thai and the scripts of India write vowels with them.
+    A zero inside a text becomes a space: both separate words, and neither affects the case of adjacent letters. With
+    `marks`, combining marks belong to words, as Thai and the scripts of India use them for vowels.
     """
     joined = "\0".join([*texts, ""])
     if joined.count("\0") != len(texts):
@@ -48,7 +48,7 @@ def encoded_block(texts: list[str], *, marks: bool = False) -> tuple[np.ndarray,
 
 
 def string_list(texts: Iterable[str], name: str) -> list[str]:
-    """Return the texts as a list of strings; a single string is refused, since it would pass for its letters."""
+    """Return texts as a list of strings. Refuse a single string, which would be read as a list of its letters."""
     if isinstance(texts, str | bytes):
         raise DataError(f"{name} must be a list of strings, not one string", remedy="Put it into a list: [text]")
     try:
@@ -78,7 +78,7 @@ def text_blocks(texts: list[str], start: int, stop: int) -> Iterator[list[str]]:
 
 
 def text_ranges(texts: list[str], n_jobs: int | None) -> list[tuple[int, int]]:
-    """Return ranges of rows with about equal numbers of characters, one per thread; fewer for little text."""
+    """Return ranges of rows with about equal numbers of characters: one per thread, or fewer for little text."""
     ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
     total = int(ends[-1]) if texts else 0
     parts = min(pool.cores(n_jobs), 1 + total // (4 * BLOCK_CHARACTERS))
@@ -88,25 +88,25 @@ def text_ranges(texts: list[str], n_jobs: int | None) -> list[tuple[int, int]]:
 
 @cache
 def ascii_folding() -> Folding:
-    """Return the tables for a block in ASCII, without the large one."""
+    """Return the tables for a block in ASCII, which does not need the large table."""
     lower = [ord(chr(byte).lower()) if chr(byte).isalnum() or byte == ord("_") else 0 for byte in range(128)]
     return Folding(frozen(np.array(lower + [0] * 128, np.uint8)), frozen(np.empty(0, np.uint32)))
 
 
 @cache
 def token_folding() -> Folding:
-    """Return tables that keep every byte but the two that end a token and a text."""
+    """Return tables that leave all bytes as they are, except for the two that end a token and a text."""
     return Folding(frozen(np.array([0, 0, *range(2, 256)], np.uint8)), frozen(np.empty(0, np.uint32)))
 
 
 @cache
 def unicode_folding(marks: bool = False) -> Folding:
-    r"""Return the tables for any block; a code point belongs to a word if its lower case matches ``\w``.
+    r"""Return the tables for any block. A code point belongs to a word if its lower case matches ``\w``.
 
     With `marks`, combining marks belong to words as well.
     """
     codes = np.arange(0x110000, dtype="<u4")
-    codes[[ord("Σ"), ord("İ")]] = ord(" ")  # replaced before they reach the kernel, see encoded_block
+    codes[[ord("Σ"), ord("İ")]] = ord(" ")  # encoded_block replaces them before they reach the kernel
     lower = codes.tobytes().decode("utf-32-le", "surrogatepass").lower()
     folded = np.frombuffer(lower.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint32)
     in_word = np.zeros(folded.size, bool)
@@ -119,16 +119,16 @@ def unicode_folding(marks: bool = False) -> Folding:
 
 
 class Terms:
-    """A growing table of distinct terms, numbered in the order in which they first occur, with their frequencies.
+    """A growing table of distinct terms and their frequencies. Terms are numbered in the order in which they occur.
 
     Attributes
     ----------
     table : TermTable
-        The terms, with memory to spare.
+        The terms, in arrays with room for more.
     size : int
         Number of terms.
-    document_frequency, term_frequency : arrays, at least as long as `size`
-        Number of texts that contain each term, and of its occurrences in all texts.
+    document_frequency, term_frequency : arrays, at least `size` long
+        Number of texts that contain each term, and number of its occurrences in all texts.
     """
 
     def __init__(self) -> None:
@@ -138,10 +138,10 @@ class Terms:
         self.term_frequency = np.zeros(0, np.int64)
 
     def count(self, block: np.ndarray, folding: Folding, n_texts: int, shape: TermShape) -> Counted:
-        """Count the terms of a block of texts, adding new terms to the table."""
+        """Count the terms of a block of texts, and add new terms to the table."""
         sizes = shape.most - shape.fewest + 1
-        # An n-gram repeats the bytes of its words, and lower case may take 3 bytes where upper case takes 2. Character
-        # n-grams also repeat the spaces around words.
+        # An upper bound: an n-gram repeats the bytes of its words, a lower-case letter may take 3 bytes where the
+        # upper-case letter takes 2, and character n-grams also repeat the spaces around words.
         n_bytes = (4 if shape.characters else 2) * block.size * shape.most * sizes
         self._reserve(kernels.most_terms(block.size, shape.min_length, shape), n_bytes)
         counted, self.size = kernels.learn_block(block, n_texts, folding, shape, self.table, self.size)
@@ -150,7 +150,7 @@ class Terms:
         return counted
 
     def merge(self, other: Terms) -> np.ndarray:
-        """Add the terms of another table; return their ids in this one, (other.size,) int32."""
+        """Add the terms of another table, and return their ids in this one, (other.size,) int32."""
         blob, offsets = other.table.blob, other.table.offsets
         self._reserve(other.size, int(offsets[other.size]))
         ids, self.size = table.add_terms(self.table, self.size, blob, offsets, other.size)
@@ -182,16 +182,16 @@ def weighted_rows(
     n_columns: int,
     n_jobs: int | None,
 ) -> csr_array:
-    """Return the TF-IDF matrix of counted blocks, rows of unit length.
+    """Return the TF-IDF matrix of counted blocks, with rows of unit length.
 
     Parameters
     ----------
     counted : list of Counted
         Consecutive blocks of rows.
     columns : list of int32 arrays
-        For each block the column of each id, -1 for none, or ``SAME_COLUMNS``.
+        The column of each id, -1 for none, or ``SAME_COLUMNS``; one array per block.
     idf : array, shape (n_columns,) or (0,)
-        Inverse document frequency of each column; empty for none.
+        Inverse document frequency of each column. Empty to leave counts unweighted.
     sublinear : bool
         Whether n occurrences count as 1 + ln n.
     n_columns : int
@@ -199,7 +199,7 @@ def weighted_rows(
     n_jobs : int or None
         Number of threads.
     """
-    sizes = [kernels.entries_with_column(block, own) for block, own in zip(counted, columns, strict=True)]
+    sizes = [kernels.entries_with_column(*pair) for pair in zip(counted, columns, strict=True)]
     rows = np.cumsum([0, *map(len, sizes)])  # the first row of each block
     indptr = np.zeros(rows[-1] + 1, np.int64)
     np.cumsum(np.concatenate([np.zeros(0, np.int64), *sizes]), out=indptr[1:])
@@ -214,16 +214,16 @@ def weighted_rows(
 
 
 def sorted_csr(data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, n_columns: int) -> csr_array:
-    """Return the matrix of arrays whose rows are sorted and without duplicates, with int32 row starts if they fit."""
+    """Return a matrix from arrays of sorted rows without duplicates, with int32 row starts if they fit."""
     if indices.size < 2**31:
-        indptr = indptr.astype(np.int32)  # otherwise scipy would convert the indices to int64
+        indptr = indptr.astype(np.int32)  # with int64 row starts, SciPy would convert the indices to int64, too
     A = csr_array((data, indices, indptr), shape=(indptr.size - 1, n_columns))
     A.has_canonical_format = True
     return A
 
 
 def slots_for(blob: np.ndarray, offsets: np.ndarray, n_terms: int, room: int | None = None) -> np.ndarray:
-    """Return slots that index the first ``n_terms`` terms and are at most half full with ``room`` terms."""
+    """Return a hash table of the first ``n_terms`` terms, which is at most half full when it has ``room`` terms."""
     slots = np.zeros(1 << max(4, (2 * (room or n_terms) - 1).bit_length()), np.uint64)
     table.index_terms(slots, blob, offsets, n_terms)
     return slots

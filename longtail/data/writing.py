@@ -1,4 +1,4 @@
-"""`write`: a `Dataset` into files of the field's formats, completely or not at all."""
+"""`write` a `Dataset` to files in the field's formats, completely or not at all."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from longtail.data.text import TextVectorizer
 
 WRITE_FORMATS = ("sparse", "lf", "npz", "json", "table")
-_WRITTEN = re.compile(
+_OUR_FILES = re.compile(
     r"((train|test|lbl_X_Xf|Yf|(trn|tst)_X_(Xf|Y)|filter_labels_train|filter_labels_test)\.txt"
     r"|(trn|tst|lbl|trn_points|tst_points)\.json|(train|test)\.csv)(\.gz|\.xz|\.zst)?"
     r"|((trn|tst)_[XY]|lbl_Z|vectorizer)\.npz"
 )
 _FILE_ENDINGS = {"sparse": (".txt",), "table": (".csv", ".tsv", ".jsonl")}
-_UNWRITTEN = (".json", ".npz", ".parquet")  # files that are read, or part of a folder, but not written alone
+_ENDINGS_NOT_WRITTEN = (".json", ".npz", ".parquet")  # these can be read or be part of a folder, but not written alone
 _WRITABLE = (
     "As one file, a dataset is written as .csv, .tsv or .jsonl (format 'table') or .txt (format 'sparse'), which may "
     "be compressed (.gz, .xz, .zst); for every other format, name a folder, without an ending."
 )
-_ENDING = re.compile(r"\.[A-Za-z]{2,8}")  # of a file; "papers-1.0" and "papers.v2" are folders
-_PAIRS_AT_ONCE = 1 << 18
+_FILE_ENDING = re.compile(r"\.[A-Za-z]{2,8}")  # "papers-1.0" and "papers.v2" are folders
+_PAIRS_PER_BATCH = 1 << 18
 
 
 def write(
@@ -45,38 +45,38 @@ def write(
     compression: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a dataset so that `read` returns the same one, to the last bit of every value.
+    """Write a dataset, so that `read` returns the same one with exactly the same values.
 
     ============  =====================================================================================================
     format        what is written
     ============  =====================================================================================================
-    ``"sparse"``  the repository's text: ``train.txt``, ``test.txt``, ``lbl_X_Xf.txt``; or one file, X and Y alone, if
-                  `path` ends in ``.txt``. The format has no relevance: graded labels are refused
+    ``"sparse"``  the repository's text: ``train.txt``, ``test.txt``, ``lbl_X_Xf.txt``; or one file with only X and Y,
+                  if `path` ends in ``.txt``. Graded labels are refused, as the format cannot store them
     ``"lf"``      the repository's text with label features: ``trn_X_Xf.txt``, ``trn_X_Y.txt``, ``tst_…``,
                   ``lbl_X_Xf.txt``, and ``Yf.txt`` with the label names
     ``"npz"``     ``trn_X.npz``, ``trn_Y.npz``, ``tst_…``, ``lbl_Z.npz``
-    ``"json"``    the texts: ``trn.json``, ``tst.json``, ``lbl.json``; features are made again when it is read
+    ``"json"``    the texts: ``trn.json``, ``tst.json``, ``lbl.json``; features are computed again when it is read
     ``"table"``   texts and label names: ``train.csv`` and ``test.csv``; or one file, if `path` ends in ``.csv``,
                   ``.tsv`` or ``.jsonl``. Tabs and line breaks of a text become spaces in ``.tsv``
     ============  =====================================================================================================
 
-    Names of labels (``lbl.json``), identifiers and texts of points (``trn_points.json``), the vectorizer
-    (``vectorizer.npz``) and pairs to ignore (``filter_labels_train.txt``) are written beside the matrices of a folder.
-    A file or folder appears under its name only when it is complete.
+    A folder of matrices also has the names of labels (``lbl.json``), identifiers and texts of points
+    (``trn_points.json``), the vectorizer (``vectorizer.npz``) and pairs to ignore (``filter_labels_train.txt``). A file
+    or folder appears under its name only when it is complete.
 
     Parameters
     ----------
     dataset : Dataset
-        The dataset to write; it is validated first.
+        The dataset to write. It is validated first.
     path : path-like
-        Folder to write; for ``"sparse"`` and ``"table"`` also a file.
+        Folder to write, or for ``"sparse"`` and ``"table"`` also a file.
     format : str, optional
-        By default ``"sparse"`` for a ``.txt`` file, ``"table"`` for a ``.csv``, ``.tsv`` or ``.jsonl`` file,
-        and for a folder ``"npz"``, or ``"json"`` if there are no features.
+        One of the formats above. The default is ``"sparse"`` for a ``.txt`` file and ``"table"`` for a ``.csv``,
+        ``.tsv`` or ``.jsonl`` file. For a folder it is ``"npz"``, or ``"json"`` if there are no features.
     compression : {"gz", "xz", "zst"}, optional
-        Compression of the text files in a folder. A single file is compressed as its ending says.
+        Compression of the text files in a folder. A single file is compressed according to its ending.
     overwrite : bool
-        Whether to replace an existing file, or an existing folder that holds a dataset and nothing else.
+        Replace an existing file, or an existing folder that has nothing but the files of a dataset.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def write(
                 else:
                     _write_rows(stream, dataset.X, dataset.Y)
         else:
-            with write_folder(path, _WRITTEN, overwrite) as folder:
+            with write_folder(path, _OUR_FILES, overwrite) as folder:
                 _write_parts(folder, dataset, format, "" if compression is None else f".{compression}")
     except OSError as error:
         what = f"cannot be written ({error.strerror or error})"
@@ -112,7 +112,7 @@ def write(
 
 
 def check_target(path: Path, format: str | None, compression: str | None) -> str | None:
-    """Compare where and how a dataset is to be written; return the format of a single file, None for a folder."""
+    """Check that a dataset can be written to a path. Return the format of a single file, or None for a folder."""
     kinds = [kind for kind, endings in _FILE_ENDINGS.items() if plain_name(path).endswith(endings)]
     if format is not None and format not in WRITE_FORMATS:
         raise SettingsError(
@@ -120,8 +120,8 @@ def check_target(path: Path, format: str | None, compression: str | None) -> str
         )
     if compression is not None and f".{compression}" not in COMPRESSED:
         raise SettingsError(f"compression {compression!r} is unknown. Use gz, xz or zst")
-    unknown = not kinds and not path.exists() and _ENDING.fullmatch(path.suffix) is not None
-    unwritten = Path(plain_name(path)).suffix in _UNWRITTEN
+    unknown = not kinds and not path.exists() and _FILE_ENDING.fullmatch(path.suffix) is not None
+    unwritten = Path(plain_name(path)).suffix in _ENDINGS_NOT_WRITTEN
     if unknown or unwritten or (kinds and format not in (None, *kinds)):
         what = "" if format is None else f" with the format {format!r} (--to on the command line)"
         raise SettingsError(f"{path.name} cannot be written{what}. {_WRITABLE}")
@@ -131,7 +131,7 @@ def check_target(path: Path, format: str | None, compression: str | None) -> str
 
 
 def _check_format(dataset: Dataset, format: str) -> None:
-    """Refuse what the format cannot represent, before anything is written."""
+    """Raise an error, before anything is written, if the format cannot store something in the dataset."""
     for part, name in ((dataset, "the dataset"), (dataset.test, "the test part")):
         if part is None:
             continue
@@ -195,7 +195,7 @@ def _write_npz(path: Path, A: csr_array | None) -> None:
     from scipy.sparse import save_npz
 
     with write_bytes(path) as stream:
-        save_npz(stream, A)  # for a stream NumPy does not change the name of the file
+        save_npz(stream, A)  # given a path, NumPy might append an ending to it
 
 
 def _write_vectorizer(path: Path, vectorizer: TextVectorizer) -> None:
@@ -240,7 +240,7 @@ def _label_items(dataset: Dataset) -> Iterator[dict[str, Any]]:
         if names is not None:
             item["title"] = names[j]
         elif ids is None:
-            item["uid"] = str(j)  # a label needs a name
+            item["uid"] = str(j)  # a label needs a title or a uid
         text = None if texts is None else texts[j]
         yield item if text == item.get("title") else item | {"text": text}
 
@@ -249,7 +249,7 @@ def _label_items(dataset: Dataset) -> Iterator[dict[str, Any]]:
 
 
 def _write_rows(stream: IO[bytes], X: csr_array | None, Y: csr_array | None) -> None:
-    """Write a header, then rows of labels and pairs, or of pairs alone, in batches."""
+    """Write a header, then rows of labels and pairs, or of pairs only, in batches."""
     from longtail.kernels.parse import format_rows
 
     assert X is not None
@@ -257,8 +257,8 @@ def _write_rows(stream: IO[bytes], X: csr_array | None, Y: csr_array | None) -> 
     stream.write(" ".join(map(str, counts)).encode() + b"\n")
     n, start = X.shape[0], 0
     while start < n:
-        stop = int(np.searchsorted(X.indptr, X.indptr[start] + _PAIRS_AT_ONCE, side="right")) - 1
-        stop = min(max(stop, start + 1), start + _PAIRS_AT_ONCE, n)
+        stop = int(np.searchsorted(X.indptr, X.indptr[start] + _PAIRS_PER_BATCH, side="right")) - 1
+        stop = min(max(stop, start + 1), start + _PAIRS_PER_BATCH, n)
         ptr, index, data = _csr_slice(X, start, stop)
         if Y is None:
             label_ptr, labels = np.zeros(len(ptr), np.int64), np.empty(0, np.int32)
@@ -272,7 +272,7 @@ def _write_rows(stream: IO[bytes], X: csr_array | None, Y: csr_array | None) -> 
 
 
 def _csr_slice(A: csr_array, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return row starts, columns and values of rows start to stop, in the types that the kernel takes."""
+    """Return row starts, columns and values of the rows from start to stop, in the types that the kernel takes."""
     ptr = A.indptr[start : stop + 1].astype(np.int64)
     entries = slice(ptr[0], ptr[-1])
     return ptr - ptr[0], A.indices[entries].astype(np.int32, copy=False), A.data[entries].astype(np.float32, copy=False)

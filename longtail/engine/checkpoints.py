@@ -1,9 +1,9 @@
-"""Checkpoints: finished steps of a training, kept in a folder, so that a run that was killed goes on where it was.
+"""Checkpoints: store the finished steps of a training in a folder, so that a killed run can be resumed.
 
-The folder has a ``model.json`` with the identity of the run (settings and data) and one sub-folder per finished step,
-written through :mod:`longtail.store`: a step is there completely or not at all. A step that is found is loaded, any
-other is computed and stored. As every step depends on settings, data and seed only, a resumed run ends with the same
-model. The folder of another identity is stale: it is reported and removed.
+The folder has a ``model.json`` with the identity of the run (settings and data), and one subfolder per finished step.
+Steps are written through :mod:`longtail.store`, so that each is there completely or not at all. A finished step is
+loaded; any other is computed and stored. As steps depend only on settings, data and seed, a resumed run ends with the
+same model. If the identity of the run differs, the checkpoint is stale: this is reported, and it is removed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _log = logging.getLogger("longtail.engine")
 
 _KIND = "steps"
 _LOCK = "lock"
-EPOCHS = "epochs"  # step that holds the last epoch of each network of a training
-_SHOWN = 6  # finished steps that a message names, at most
+EPOCHS = "epochs"  # name of the step that stores the last epoch of each network of a training
+_MAX_SHOWN = 6  # finished steps that a message names
 
 StepResult = tuple[dict[str, Any], Arrays]  # small facts as JSON values, and arrays
 
 
 def fingerprint(params: dict[str, Any], *matrices: csr_array | None) -> str:
-    """Return a short text that two runs share only if their settings and data are the same."""
+    """Return a short string that two runs have in common only if their settings and data are the same."""
     digest = hashlib.blake2b(json.dumps(params, sort_keys=True, default=repr).encode(), digest_size=8)
     for matrix in matrices:
         digest.update(b"-" if matrix is None else repr(matrix.shape).encode())
@@ -53,9 +53,9 @@ class Steps:
     Parameters
     ----------
     folder : path-like, optional
-        Where steps are kept; without it every step is computed and none is kept.
+        Where steps are stored. Without it every step is computed and none is stored.
     prefix : str
-        Begins the names of all steps, for a part of a run.
+        Beginning of the names of all steps, for a part of a run.
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, prefix: str = "") -> None:
@@ -64,7 +64,7 @@ class Steps:
         self._lock: IO[str] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Keep no steps in another process: the folder may be out of its reach, and this process has the lock."""
+        """Store no steps in another process: it may not see the folder, and this process has the lock."""
         return Steps, ()
 
     def inside(self, part: str) -> Steps:
@@ -72,11 +72,11 @@ class Steps:
         return Steps(self.folder, f"{self.prefix}{part}.")
 
     def path(self, name: str) -> Path | None:
-        """Return the folder of a step, which need not exist; None if steps are not kept."""
+        """Return the folder of a step, which need not exist, or None if steps are not stored."""
         return None if self.folder is None else self.folder / f"{self.prefix}{name}"
 
     def find(self, name: str) -> Path | None:
-        """Return the folder of a finished step; None if it is still to be done."""
+        """Return the folder of a finished step, or None if the step is not finished."""
         path = self.path(name)
         return path if path is not None and (path / "model.json").is_file() else None
 
@@ -88,7 +88,7 @@ class Steps:
         name : str
             Name of the step, unique within the run.
         compute : callable
-            Returns the facts (JSON values) and the arrays that the step results in.
+            Function that returns the result of the step: facts (JSON values) and arrays.
         """
         folder = self.find(name)
         if folder is not None:
@@ -110,9 +110,9 @@ class Steps:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[Path | None]:
-        """Provide a folder to write a finished step to; None if steps are not kept.
+        """Yield a folder to write a finished step to, or None if steps are not stored.
 
-        Steps inside this one are removed afterwards: they are not needed any more.
+        Afterwards the steps inside this one are removed, as they are no longer needed.
         """
         path = self.path(name)
         if path is None:
@@ -126,29 +126,29 @@ class Steps:
     # The run as a whole ------------------------------------------------------------------------------------------
 
     def begin(self, identity: Callable[[], str]) -> None:
-        """Open the folder of a run: go on from its steps if it has the same identity, start again otherwise."""
+        """Open the folder of a run. Resume from its steps if the identity is the same; otherwise start from scratch."""
         if self.folder is None or self.prefix or self._lock is not None:
             return
-        own = identity()
+        expected = identity()
         check_steps_folder(self.folder)
         if self.folder.exists() and any(self.folder.iterdir()):
             self._take_lock()
-            if _identity_of(self.folder) == own:
+            if _identity_of(self.folder) == expected:
                 self._remove_damaged()
-                _log.info("%s", self._resuming())
+                _log.info("%s", self._resume_message())
                 return
             _log.warning(
-                "%s: a checkpoint of other data, settings or version; it is removed, and training starts again.",
+                "%s: a checkpoint of other data, settings or version. It is removed, and training starts from scratch.",
                 self.folder,
             )
             self.remove()
         store.remove_leftovers(self.folder)
         with store.atomic_folder(self.folder) as fresh:
-            store.write(fresh, _KIND, {"identity": own}, {})
+            store.write(fresh, _KIND, {"identity": expected}, {})
         self._take_lock()
 
     def _take_lock(self) -> None:
-        """Keep other processes out of the folder until :meth:`close`; a killed process leaves no lock behind."""
+        """Lock the folder until :meth:`close`. The system releases the lock of a killed process."""
         assert self.folder is not None
         self._lock = (self.folder / _LOCK).open("w")
         try:
@@ -177,7 +177,7 @@ class Steps:
         return folders
 
     def _remove_damaged(self) -> None:
-        """Remove steps that cannot be read, and what a killed process had only begun to write."""
+        """Remove steps that cannot be read, and temporary files of killed processes."""
         assert self.folder is not None
         store.remove_leftovers_in(self.folder)
         for folder in self._folders():
@@ -185,11 +185,11 @@ class Steps:
                 for part in {folder / "model.json", *folder.rglob("model.json")}:
                     store.read(part.parent)
             except ModelError as error:
-                _log.warning("This step of the checkpoint is done again. %s", error)
+                _log.warning("This step of the checkpoint is computed again. %s", error)
                 shutil.rmtree(folder, ignore_errors=True)
 
     def finished(self) -> list[str]:
-        """Return the names of finished steps; for networks, the number of epochs done."""
+        """Return the names of finished steps; for networks, with the number of finished epochs."""
         names = []
         for folder in self._folders():
             name = os.fspath(folder.relative_to(self.folder or folder))
@@ -197,22 +197,22 @@ class Steps:
             names.append(f"{name}: {number_of(meta['epoch'], 'epoch')}" if "epoch" in meta else name)
         return names
 
-    def _resuming(self) -> str:
+    def _resume_message(self) -> str:
         names = self.finished()
         if not names:
             return f"Found {self.folder}, a checkpoint with no finished step; training starts at the beginning."
-        more = f", and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        more = f", and {len(names) - _MAX_SHOWN} more" if len(names) > _MAX_SHOWN else ""
         steps = number_of(len(names), "finished step")
-        return f"Going on from {self.folder}: {steps} ({', '.join(names[-_SHOWN:])}{more})."
+        return f"Resuming from {self.folder}: {steps} ({', '.join(names[-_MAX_SHOWN:])}{more})."
 
     def close(self) -> None:
-        """Let other processes use the folder; remove it if no step was finished."""
+        """Let other processes use the folder. Remove it if no step was finished."""
         if self._lock is not None and not self.finished():
             self.remove()
         self._release()
 
     def remove(self) -> None:
-        """Remove the folder, once the model is saved."""
+        """Remove the folder, after the model has been saved."""
         if self.folder is not None:
             remove_steps(self.folder)
         self._release()
@@ -224,23 +224,23 @@ class Steps:
 
 
 NO_STEPS = Steps()
-"""Computes every step and keeps none."""
+"""Computes every step and stores none."""
 
 
 def remove_steps(folder: str | os.PathLike[str]) -> bool:
-    """Remove the checkpoint of a run, and return whether there was one; anything else stays as it is."""
+    """Remove the checkpoint of a run, and return whether there was one. Anything else is left alone."""
     path = Path(folder)
     store.remove_leftovers(path)
     if _foreign_entry(path) is not None or not path.is_dir():
         return False
-    aside = store.beside(path, "old")  # removed under another name: a kill must not leave half a checkpoint
+    aside = store.beside(path, "old")  # rename it first, so that a kill cannot leave half a checkpoint
     path.rename(aside)
     shutil.rmtree(aside, ignore_errors=True)
     return True
 
 
 def check_steps_folder(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder that exists and is not the checkpoint of a run."""
+    """Raise an error if a folder exists and is not the checkpoint of a run."""
     problem = _foreign_entry(Path(folder))
     if problem is not None:
         raise DataError(
@@ -251,7 +251,7 @@ def check_steps_folder(folder: str | os.PathLike[str]) -> None:
 
 
 def _foreign_entry(folder: Path) -> str | None:
-    """Return what shows that a folder is not the checkpoint of a run; None for a checkpoint, or nothing at all."""
+    """Return why a path is not the checkpoint of a run. Return None if it is one, or if there is nothing."""
     if not os.path.lexists(folder):
         return None
     if folder.is_symlink() or not folder.is_dir():

@@ -1,4 +1,4 @@
-"""Memory: how much is available, and an early error instead of a process that the system kills hours later."""
+"""Estimate how much memory is available, and raise an early error before the system kills a process hours later."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,25 @@ from longtail.kernels import pool
 
 _log = logging.getLogger("longtail.engine")
 
-_GROUP_FILES = (  # limit and use of the control group that a container runs in, new layout and old
+_CGROUP_FILES = (  # limit and use of the control group that a container runs in: version 2 and version 1
     ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
     ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
 )
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
-_MOST_BYTES = 2.0**64  # a number without an end, as one of 400 digits, is a slip
+_MAX_BYTES = 2.0**64  # refuse larger numbers, such as one of 400 digits, as typing errors
 _limit_bytes: int | None = None
-_spill: tempfile.TemporaryDirectory[str] | None = None  # while at least one block of `on_disk` runs, in any thread
+_spill: tempfile.TemporaryDirectory[str] | None = None  # exists while a block of `on_disk` runs in any thread
 _n_spilling = 0
 _lock = threading.Lock()
 
 
 def set_limit(n_bytes: int | str | None) -> None:
-    """Limit the memory of this process: training that is expected to need more is refused before it starts.
+    """Limit the memory of this process. Training that is expected to need more is refused before it starts.
 
     Parameters
     ----------
     n_bytes : int or str, optional
-        Bytes that the process may hold in all, or a text such as "8GB" or "500 MiB"; None for what the machine has.
+        Total bytes that the process may use, or a text such as "8GB" or "500 MiB". None for all memory of the machine.
     """
     global _limit_bytes
     _limit_bytes = parse_size(n_bytes) if isinstance(n_bytes, str) else n_bytes
@@ -44,13 +45,13 @@ def set_limit(n_bytes: int | str | None) -> None:
 def parse_size(text: str) -> int:
     """Return the number of bytes that a text such as "8GB", "1.5 GiB" or "500M" means."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?)B?\s*", text.upper())
-    if match is None or match[2] not in _UNITS or not 0 < float(match[1]) < _MOST_BYTES:
+    if match is None or match[2] not in _UNITS or not 0 < float(match[1]) < _MAX_BYTES:
         raise SettingsError(f"{text[:40]!r} is not an amount of memory; give a number and a unit, such as 8GB or 500MB")
     return int(float(match[1]) * _UNITS[match[2]])
 
 
 def used_bytes() -> int:
-    """Return the bytes that this process holds in memory now."""
+    """Return the bytes of memory that this process uses now."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, AttributeError):
@@ -60,13 +61,13 @@ def used_bytes() -> int:
 
 
 def available() -> int | None:
-    """Return the bytes that this process can allocate within its limit and without swapping; None if unknown."""
+    """Return the bytes that this process can allocate within its limit and without swapping, or None if unknown."""
     limit = None if _limit_bytes is None else max(0, _limit_bytes - used_bytes())
-    known = [n_bytes for n_bytes in (_machine(), _group(), limit) if n_bytes is not None]
+    known = [n_bytes for n_bytes in (_free_on_machine(), _free_in_cgroup(), limit) if n_bytes is not None]
     return min(known) if known else None
 
 
-def _machine() -> int | None:
+def _free_on_machine() -> int | None:
     try:
         for line in Path("/proc/meminfo").read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -79,32 +80,32 @@ def _machine() -> int | None:
         return None
 
 
-def _group() -> int | None:
-    for limit, use in _GROUP_FILES:
+def _free_in_cgroup() -> int | None:
+    for limit, use in _CGROUP_FILES:
         try:
             return max(0, int(Path(limit).read_text()) - int(Path(use).read_text()))
-        except (OSError, ValueError):  # no such group, or no limit ("max")
+        except (OSError, ValueError):  # no control group, or no limit ("max")
             continue
     return None
 
 
 def spill_folder() -> Path | None:
-    """Return the folder for intermediate results that memory has no room for; None where it has room."""
+    """Return the folder for intermediate results that do not fit into memory, or None if they fit."""
     spill = _spill
     return None if spill is None else Path(spill.name)
 
 
 @contextmanager
 def fitted_into(needed: Callable[[], float], what: str, remedy: str) -> Iterator[None]:
-    """Run work within the memory that is free: with fewer threads, and intermediate results on disk, if need be.
+    """Run work within the memory that is free. If necessary, use one thread, then also keep results on disk.
 
     Parameters
     ----------
     needed : callable
-        Returns the bytes that the work is expected to need in addition to what is in use, with the threads and the
-        :func:`spill_folder` of the moment.
+        Function that returns the bytes that the work is expected to need in addition to what is in use. It must take
+        into account the current number of threads and the current :func:`spill_folder`.
     what, remedy : str
-        As for :func:`require`, which refuses the work if it does not fit in any way.
+        As for :func:`require`, which raises an error if the work does not fit even then.
     """
     with ExitStack() as economy:
         for enter, how in _ECONOMIES:
@@ -118,13 +119,9 @@ def fitted_into(needed: Callable[[], float], what: str, remedy: str) -> Iterator
         yield
 
 
-def _one_thread() -> AbstractContextManager[None]:
-    return pool.limited_cores(1)
-
-
 @contextmanager
 def on_disk() -> Iterator[Path]:
-    """Keep intermediate results in a temporary folder while the block runs; blocks that overlap share one folder."""
+    """Keep intermediate results in a temporary folder while the block runs. Overlapping blocks share one folder."""
     global _spill, _n_spilling
     with _lock:
         if _spill is None:
@@ -142,7 +139,7 @@ def on_disk() -> Iterator[Path]:
 
 
 _ECONOMIES: tuple[tuple[Callable[[], AbstractContextManager[Any]], str], ...] = (
-    (_one_thread, "one thread"),
+    (partial(pool.limited_cores, 1), "one thread"),
     (on_disk, "one thread and intermediate results on disk"),
 )
 
@@ -158,9 +155,9 @@ def require(n_bytes: float, what: str, remedy: str) -> None:
     Parameters
     ----------
     n_bytes : float
-        Memory that the work is expected to need in addition to what is in use now.
+        Bytes that the work is expected to need in addition to what is in use now.
     what : str
-        The work, as the subject of the message.
+        Name of the work: the subject of the message.
     remedy : str
         What the user can do: which parameter to change.
     """
@@ -173,5 +170,5 @@ def require(n_bytes: float, what: str, remedy: str) -> None:
 
 
 def _amount(n_bytes: float) -> str:
-    """Return an amount of memory in GiB, or in MiB where that is clearer."""
+    """Return an amount of memory in GiB, or in MiB if it is small."""
     return f"{n_bytes / 2**30:.1f} GiB" if n_bytes >= 2**30 else f"{n_bytes / 2**20:,.1f} MiB"

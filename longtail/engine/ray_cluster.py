@@ -1,12 +1,11 @@
-"""Tasks on a Ray cluster.
+"""Run tasks on a Ray cluster.
 
-Shared data is put into Ray's object store: it travels once to each machine, where all processes read it in place. Small
-tasks are put together, so that the work of a call outweighs the cost of sending it. Results come back as bytes and are
-unpacked here, so that arrays are those of this process and stay valid when the cluster is gone.
+Shared data is put into Ray's object store. It is sent once to each machine, where all processes read it in place. Small
+tasks are grouped into one call, so that the work of a call outweighs the cost of sending it. Results come back as bytes
+and are unpacked in this process, so that arrays stay valid after the cluster is gone.
 
-A process or machine that is lost takes its tasks with it, and they are done again elsewhere, in calls of half as many:
-where processes are lost all the time, short calls still get through. As results depend on tasks and shared data only,
-the model is the same.
+If a process or machine is lost, its tasks run again elsewhere, in calls of half as many tasks: short calls succeed even
+where processes are lost all the time. As results depend only on tasks and shared data, the model is the same.
 """
 
 from __future__ import annotations
@@ -24,21 +23,22 @@ from longtail.engine.workers import Worker, WorkerLost
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
-_LOSSES_OF_TASK = 9  # of the process or machine of one task, after which the task is given up
-_FIRST_SHARE = 0.75  # of the work that is left for one core: the work of the next call, at most
-_CALLS_PER_CORE, _FEW_CALLS_PER_CORE = 8, 3  # the work of a call is at least this part of that of one core
-_SHORT_CALL = 0.2  # seconds of work that a call should have: it costs 10 to 30 ms itself, mostly by its results
-_ANSWER_SECONDS = 5.0  # in which the head of a cluster must accept a connection
+_MAX_LOSSES = 9  # how often a task may lose its process or machine before it fails
+_LARGEST_SHARE = 0.75  # a call gets at most this share of the remaining work per core
+_CALLS_PER_CORE, _FEW_CALLS_PER_CORE = 8, 3  # a call gets at least the work of one core divided by this
+_SHORT_CALL = 0.2  # seconds of work that a call should have: the call itself costs 10 to 30 ms, mostly for its results
+_CONNECT_SECONDS = 5.0  # the head of a cluster must accept a connection within this time
 
 
 class RayCluster:
-    """A Ray cluster as an engine.
+    """Engine that runs tasks on a Ray cluster.
 
     Parameters
     ----------
     address : str, optional
-        HOST:PORT of the head. By default the cluster that this process is connected to, that ``RAY_ADDRESS`` names or
-        that runs on this machine; where there is none, one is started on this machine until :meth:`close`.
+        HOST:PORT of the head. The default is the cluster that this process is connected to, else the one that
+        ``RAY_ADDRESS`` names, else one that runs on this machine. If there is none, one is started on this machine and
+        stopped by :meth:`close`.
     """
 
     remote: ClassVar[bool] = True
@@ -55,12 +55,12 @@ class RayCluster:
         except BaseException:
             self.close()
             raise
-        self._call = self._ray.remote(_work_off)
+        self._call = self._ray.remote(_run_tasks)
 
     # The cluster -------------------------------------------------------------------------------------------------
 
     def _connect(self, address: str | None) -> None:
-        # No report to Ray's makers, and none of its own log lines among ours.
+        # Send no usage report to Ray's makers, and keep Ray's log lines out of ours.
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
         if address is None:
@@ -75,18 +75,18 @@ class RayCluster:
         except (RuntimeError, ConnectionError, ValueError, OSError) as error:
             raise SettingsError(
                 f"Cannot join the Ray cluster at {address}: {first_line(error)} Run this command on a machine of the "
-                "cluster, with the Python and the Ray that the cluster has."
+                "cluster, with the same versions of Python and Ray."
             ) from None
 
     def _nodes(self) -> list[dict[str, Any]]:
         return [node for node in self._ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
 
     def _check_nodes(self) -> None:
-        """Refuse a cluster in which a machine lacks longtail, or has another version of it."""
+        """Raise an error if a machine of the cluster lacks longtail, or has other versions than this one."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         versions = self._ray.remote(_versions)
-        asked = [
+        requests = [
             (
                 node["NodeManagerAddress"],
                 versions.options(
@@ -95,13 +95,13 @@ class RayCluster:
             )
             for node in self._nodes()
         ]
-        known = [(host, self._versions_from(ref)) for host, ref in asked]
-        if not any(versions_found for _, versions_found in known):
+        results = [(host, self._versions_from(ref)) for host, ref in requests]
+        if not any(versions_found for _, versions_found in results):
             raise SettingsError("No machine of the Ray cluster has a CPU. Start it with --num-cpus of at least 1.")
-        check_versions([(host, versions_found) for host, versions_found in known if versions_found is not None])
+        check_versions([(host, versions_found) for host, versions_found in results if versions_found is not None])
 
     def _versions_from(self, ref: Any) -> dict[str, str] | None:
-        """Return the versions of a machine; None if it was lost in the meantime: it gets no tasks then."""
+        """Return the versions of a machine, or None if it was lost in the meantime. It then gets no tasks."""
         from ray import exceptions
 
         try:
@@ -115,23 +115,23 @@ class RayCluster:
             return None
 
     def close(self) -> None:
-        """Leave the cluster; one that was started here is stopped."""
+        """Disconnect from the cluster. Stop it if it was started by this object."""
         if self._connected:
             self._ray.shutdown()
             self._connected = False
 
     def cores(self, n_jobs: int | None) -> int:
-        """Return the number of cores of the cluster, whatever `n_jobs` says of this machine."""
+        """Return the number of cores of the cluster. `n_jobs` is ignored, as it is about this machine."""
         return max(1, int(sum(node["Resources"]["CPU"] for node in self._nodes())))
 
-    def _cores_of_one(self) -> int:
-        """Return the cores that every machine of the cluster has."""
+    def _fewest_cores(self) -> int:
+        """Return the number of cores of the smallest machine: every machine has at least these."""
         return max(1, int(min(node["Resources"]["CPU"] for node in self._nodes())))
 
     # Tasks -------------------------------------------------------------------------------------------------------
 
     def share(self, data: Any) -> Any:
-        """Put data into the object store and return its reference; the data goes when the reference does."""
+        """Put data into the object store and return its reference. The data is freed together with the reference."""
         return self._ray.put(data)
 
     def map(
@@ -149,11 +149,11 @@ class RayCluster:
         """Return ``[work(task, *shared) for task in tasks]``; see :meth:`longtail.engine.Engine.map`."""
         tasks = list(tasks)
         results: list[Any] = [None] * len(tasks)
-        sent = self._ray.ObjectRef, int, float, str  # with each call; all else is put into the store
-        shared = [data if isinstance(data, sent) else self.share(data) for data in shared]
+        small = self._ray.ObjectRef, int, float, str  # sent with each call; everything else is put into the store
+        shared = [data if isinstance(data, small) else self.share(data) for data in shared]
         pack, unpack = packing or (None, None)
-        cores = self._cores_of_one() if uses_whole_machine else 1
-        # By default Ray gives calls to the machine that has the data, and a short map would run on that one alone.
+        cores = self._fewest_cores() if uses_whole_machine else 1
+        # By default Ray prefers the machine that has the data, and would run a short map on that machine alone.
         call = self._call.options(num_cpus=cores, max_retries=0, scheduling_strategy="SPREAD")
         pending: dict[Any, list[int]] = {}
         losses = [0] * len(tasks)
@@ -161,12 +161,12 @@ class RayCluster:
         def begin(part: list[int]) -> None:
             pending[call.remote(work, [tasks[i] for i in part], cores, pack, *shared)] = part
 
-        for part in (
-            [[i] for i in range(len(tasks))]
-            if uses_whole_machine
-            else _task_groups(len(tasks), weights, self.cores(n_jobs))
-        ):
-            begin(part)
+        if uses_whole_machine:
+            groups = [[i] for i in range(len(tasks))]
+        else:
+            groups = _task_groups(len(tasks), weights, self.cores(n_jobs))
+        for group in groups:
+            begin(group)
         try:
             while pending:
                 (done,), _ = self._ray.wait(list(pending), num_returns=1)
@@ -176,8 +176,8 @@ class RayCluster:
                 except WorkerLost as error:
                     if len(part) == 1:
                         losses[part[0]] += 1
-                        if losses[part[0]] == _LOSSES_OF_TASK:
-                            raise _given_up(error) from None
+                        if losses[part[0]] == _MAX_LOSSES:
+                            raise _cluster_failed(error) from None
                     for half in (part[: len(part) // 2], part[len(part) // 2 :]):
                         if half:
                             begin(half)
@@ -198,11 +198,11 @@ class RayCluster:
     ) -> list[Worker]:
         """Start actors of one core each; see :meth:`longtail.engine.Engine.workers`."""
         handles = [self.share(data) for data in shared]
-        actor = self._ray.remote(_Built).options(num_cpus=1)
+        actor = self._ray.remote(_RemoteWorker).options(num_cpus=1)
         return [_Actor(self._get, actor.remote(build, *handles)) for _ in range(n)]
 
     def _get(self, ref: Any) -> Any:
-        """Return a result; an error of the task is raised as it was raised there."""
+        """Return the result of a call. An error that the task raised is raised here again."""
         from ray import exceptions
 
         try:
@@ -214,24 +214,24 @@ class RayCluster:
         except exceptions.RayError as error:
             raise WorkerLost(first_line(error)) from None
         except ConnectionError as error:
-            raise _given_up(error) from None
+            raise _cluster_failed(error) from None
 
 
-def _work_off(
+def _run_tasks(
     work: Callable[..., Any], tasks: list[Any], cores: int, pack: Callable[[list[Any]], Any] | None, *shared: Any
 ) -> bytes:
-    """Work off some tasks in a process of the cluster, and return their results as bytes."""
+    """Run some tasks in a process of the cluster, and return their results as bytes."""
     pool.limit_cores(cores)
     results = [work(task, *shared) for task in tasks]
     return pickle.dumps(results if pack is None else pack(results), protocol=5)
 
 
-class _Built:
-    """What a worker has built, in a process of the cluster."""
+class _RemoteWorker:
+    """The side of a worker that runs in a process of the cluster."""
 
     def __init__(self, build: Callable[..., Callable[[Any], Any]], *shared: Any) -> None:
         pool.limit_cores(1)
-        # What is in the object store is read-only, and a worker writes to what it is built from.
+        # Copy the data: objects in the store are read-only, and a worker writes to what it is built from.
         self._call = build(*pickle.loads(pickle.dumps(shared, protocol=4)))
 
     def call(self, message: bytes) -> bytes:
@@ -240,13 +240,13 @@ class _Built:
 
 
 class _Actor:
-    """An actor of the cluster as a worker."""
+    """Worker that passes calls to an actor of the cluster."""
 
     def __init__(self, get: Callable[[Any], Any], actor: Any) -> None:
         self._get, self._actor, self._pending = get, actor, None
 
     def send(self, message: Any) -> None:
-        """Begin a call."""
+        """Start a call."""
         self._pending = self._actor.call.remote(pickle.dumps(message, protocol=5))
 
     def receive(self) -> Any:
@@ -262,7 +262,7 @@ class _Actor:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what computes a model."""
+    """Return the versions of the libraries that compute a model."""
     import numba
     import numpy as np
     import scipy
@@ -277,16 +277,16 @@ def _versions() -> dict[str, str]:
 
 
 def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
-    """Refuse machines whose versions are not those of this process.
+    """Refuse machines with other versions than this process has.
 
     Parameters
     ----------
     nodes : list of (str, dict)
         Address and versions of each machine.
     """
-    own = _versions()
+    own_versions = _versions()
     for host, versions in nodes:
-        for name, version in own.items():
+        for name, version in own_versions.items():
             if versions.get(name) != version:
                 raise SettingsError(
                     f"{host} has {name} {versions.get(name, '(none)')}, and this machine has {version}. Install the "
@@ -295,9 +295,9 @@ def check_versions(nodes: list[tuple[str, dict[str, str]]]) -> None:
 
 
 def _task_groups(n: int, seconds: Sequence[float] | None, cores: int) -> list[list[int]]:
-    """Put tasks together into calls, in their order: large ones first, small ones at the end to keep all cores busy.
+    """Group consecutive tasks into calls: large groups first, and small ones last, to keep all cores busy at the end.
 
-    Where all is done within a second, cores that wait at the end cost less than further calls.
+    If all work takes less than about a second, fewer calls are made: cores that wait at the end cost less than calls.
     """
     weights = [1.0] * n if seconds is None else seconds
     remaining = sum(weights)
@@ -309,7 +309,7 @@ def _task_groups(n: int, seconds: Sequence[float] | None, cores: int) -> list[li
     for i in range(n):
         if not parts or size + weights[i] > most:
             parts.append([])
-            size, most = 0.0, max(least, _FIRST_SHARE * remaining / cores)
+            size, most = 0.0, max(least, _LARGEST_SHARE * remaining / cores)
         parts[-1].append(i)
         size += weights[i]
         remaining -= weights[i]
@@ -317,26 +317,26 @@ def _task_groups(n: int, seconds: Sequence[float] | None, cores: int) -> list[li
 
 
 def _check_answers(address: str) -> None:
-    """Refuse an address at which nothing listens, in seconds instead of minutes."""
+    """Refuse an address at which nothing listens. Ray itself would take minutes to find out."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise SettingsError(f"{address!r} is not an address of a Ray cluster; give HOST:PORT, such as 10.0.0.1:6379")
     try:
-        socket.create_connection((host, int(port)), timeout=_ANSWER_SECONDS).close()
+        socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS).close()
     except OSError as error:
         raise SettingsError(
             f"No Ray cluster answers at {address} ({error}). Start one there with: ray start --head --port={port}"
         ) from None
 
 
-def _given_up(error: BaseException) -> SettingsError:
+def _cluster_failed(error: BaseException) -> SettingsError:
     return SettingsError(
-        f"The Ray cluster lost a task {_LOSSES_OF_TASK} times, or all of its machines: {first_line(error)} "
+        f"The Ray cluster lost a task {_MAX_LOSSES} times, or all of its machines: {first_line(error)} "
         "Memory may have run out: use fewer cores per machine, or machines with more memory."
     )
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, as a sentence."""
+    """Return the first line of an error's message, with a full stop."""
     text = str(error).strip().splitlines()
     return (text[0] if text else type(error).__name__).rstrip(".") + "."

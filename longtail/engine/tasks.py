@@ -1,8 +1,8 @@
-"""Independent tasks over shared read-only data, worked off by the cores of this machine or by a cluster.
+"""Run independent tasks over shared read-only data, on the cores of this machine or on a cluster.
 
-Rankers hand over what can run side by side (groups of labels, trees, folds, members, blocks of points) to the engine in
-use. The engine decides where it runs; the result does not depend on it. The engine is a setting of the process, not a
-parameter of every ranker: ``with engine.use("ray"):``.
+Rankers pass work that can run in parallel (groups of labels, trees, folds, members, blocks of points) to the current
+engine. The engine decides where it runs; the result does not depend on that. The engine is a setting of the process,
+not a parameter of every ranker: ``with engine.use("ray"):``.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from longtail.engine.workers import Worker, start_processes
 from longtail.errors import SettingsError
 from longtail.kernels import pool
 
-Finished = Callable[[int, Any], None]  # called with the number of a task and its result, as soon as it is there
-Packing = tuple[Callable[[list[Any]], Any], Callable[[Any], list[Any]]]  # of several results, and its inverse
+Finished = Callable[[int, Any], None]  # called with the number of a task and its result as soon as it is finished
+Packing = tuple[Callable[[list[Any]], Any], Callable[[Any], list[Any]]]  # packs a list of results; unpacks it again
 
 
 class Engine(Protocol):
-    """What works off tasks."""
+    """Runs tasks."""
 
     remote: ClassVar[bool]
-    """Whether tasks run in other processes, which see neither files nor objects of this one."""
+    """Whether tasks run in other processes, which have no access to files and objects of this one."""
 
     def cores(self, n_jobs: int | None) -> int:
         """Return the number of tasks that can run at a time."""
 
     def share(self, data: Any) -> Any:
-        """Return a handle of data that several calls of :meth:`map` use, so that it travels once to each machine."""
+        """Return a handle of data that several calls of :meth:`map` use. It is then sent only once to each machine."""
 
     def map(
         self,
@@ -49,7 +49,7 @@ class Engine(Protocol):
         Parameters
         ----------
         work : callable
-            A function of a module, so that another process can import it. It must not change what is shared.
+            A function of a module, so that another process can import it. It must not change the shared data.
         tasks : iterable
             Small objects, such as numbers.
         shared : sequence
@@ -57,19 +57,21 @@ class Engine(Protocol):
         n_jobs : int, optional
             Number of threads on this machine; all cores by default.
         uses_whole_machine : bool
-            Whether a task uses threads itself, as a fit of a ranker does: it then gets all cores of one machine.
+            Whether a task itself uses several threads, as the fit of a ranker does. It then gets all cores of one
+            machine.
         weights : sequence of float, optional
-            Expected work of each task in seconds of one core, roughly, by which tasks are put together.
+            Rough estimate of the work of each task, in seconds on one core. Small tasks are grouped by it.
         finished : callable, optional
             Called with the number of a task and its result as soon as it is finished, in any order.
         packing : (callable, callable), optional
-            Functions of a module: the first puts a list of results into a few long arrays, the second takes them out
-            again. Results that travel are sent so; thousands of small arrays take longer to send than to compute.
+            Two functions of a module: one packs a list of results into a few long arrays, the other unpacks them. It is
+            used when results are sent between processes, as thousands of small arrays take longer to send than to
+            compute.
 
         Notes
         -----
-        The first error ends it, and so does an interruption: tasks that have not begun are cancelled. A task is done
-        again where its process or its machine was lost.
+        After an error or an interruption, tasks that have not started are cancelled. If the process or machine of a
+        task is lost, the task runs again.
         """
 
     def workers(
@@ -83,11 +85,11 @@ class Engine(Protocol):
             A function or class of a module. ``build(*shared)`` is called once in each process, and its result with
             each message that is sent to the worker.
         shared : sequence
-            Data that workers are built from; each has a copy of its own, as far as it writes to it.
+            Data that workers are built from. A worker that writes to it changes only its own copy.
         n : int
             Number of workers to start.
         among : int
-            Number of workers that will divide the cores of this machine among them.
+            Number of workers that share the cores of this machine.
         """
 
 
@@ -118,14 +120,14 @@ class LocalCores:
     ) -> list[Any]:
         """Return ``[work(task, *shared) for task in tasks]``; see :meth:`Engine.map`."""
 
-        def one(numbered: tuple[int, Any]) -> Any:
+        def run_task(numbered: tuple[int, Any]) -> Any:
             number, task = numbered
             result = work(task, *shared)
             if finished is not None:
                 finished(number, result)
             return result
 
-        return pool.run(one, enumerate(tasks), n_jobs)
+        return pool.run(run_task, enumerate(tasks), n_jobs)
 
     def workers(
         self, build: Callable[..., Callable[[Any], Any]], shared: Sequence[Any], n: int, among: int
@@ -138,7 +140,7 @@ _current: Engine = LocalCores()
 
 
 def current() -> Engine:
-    """Return the engine in use: the cores of this machine, unless :func:`use` says otherwise."""
+    """Return the current engine: the cores of this machine, unless inside a block of :func:`use`."""
     return _current
 
 
@@ -150,8 +152,8 @@ def use(engine: str | Engine) -> Iterator[Engine]:
     ----------
     engine : str or Engine
         "local" for the cores of this machine. "ray" for the Ray cluster that ``RAY_ADDRESS`` names or that runs on this
-        machine; where there is none, one is started on this machine and stopped at the end. "ray://HOST:PORT" for the
-        cluster whose head listens there (the address that ``ray start --head`` prints).
+        machine; if there is none, one is started on this machine and stopped at the end. "ray://HOST:PORT" for the
+        cluster whose head has this address (``ray start --head`` prints it).
     """
     global _current
     opened = open_engine(engine) if isinstance(engine, str) else engine
@@ -171,7 +173,7 @@ def check_name(name: str) -> None:
 
 
 def check_installed(name: str) -> None:
-    """Refuse an engine that does not exist, or whose package is not installed; called before data is read."""
+    """Refuse an engine that does not exist or whose package is not installed. Call it before data is read."""
     check_name(name)
     if name != "local" and find_spec("ray") is None:
         raise SettingsError(
@@ -180,7 +182,7 @@ def check_installed(name: str) -> None:
 
 
 def open_engine(name: str) -> Engine:
-    """Return the engine of a name as :func:`use` takes it; that of a cluster is connected."""
+    """Return the engine with a name as in :func:`use`. The engine of a cluster connects to it."""
     check_installed(name)
     if name == "local":
         return LocalCores()

@@ -1,8 +1,8 @@
-"""Worker processes that keep state between calls, as replicas of a network do.
+"""Run worker processes that keep state between calls, such as replicas of a network.
 
-Tasks of :meth:`longtail.engine.Engine.map` start from nothing. A worker is built once from shared data and then called
-many times, so that only what has changed travels. Here are the workers of this machine: processes that read calls from
-their standard input. Shared data is written to a file once, which all of them map into memory.
+Tasks of :meth:`longtail.engine.Engine.map` have no state. A worker is built once from shared data and then called many
+times, so that only changes have to be sent. This file has the workers of this machine: processes that read calls from
+their standard input. Shared data is written once to a file, which all of them map into memory.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from typing import IO, Any, Protocol
 from longtail.child_python import child_command, child_environment
 from longtail.kernels import pool
 
-_ALIGNED = 64  # bytes; where an array begins in the file of shared data
+_ALIGNMENT = 64  # bytes; each array in the file of shared data begins at a multiple of it
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-_WAIT_SECONDS = 10.0  # for a worker to end by itself
+_EXIT_SECONDS = 10.0  # a worker that has not ended by itself after this time is killed
 
 
 class WorkerLost(Exception):
-    """The process of a worker, or its machine, has ended."""
+    """The process of a worker, or its machine, has died."""
 
 
 class Worker(Protocol):
-    """An object in another process, which is called with messages."""
+    """A callable object in another process."""
 
     def send(self, message: Any) -> None:
-        """Begin a call; each is followed by one :meth:`receive`."""
+        """Start a call. Each must be followed by one :meth:`receive`."""
 
     def receive(self) -> Any:
-        """Return the result of the call, or raise its error; :class:`WorkerLost` where the process has ended."""
+        """Return the result of the call, or raise its error, or :class:`WorkerLost` if the process has died."""
 
     def close(self) -> None:
         """End the worker."""
@@ -56,7 +56,7 @@ def start_processes(
             for worker in started:
                 worker.send((os.fspath(path), threads))
             for worker in started:
-                worker.receive()  # it is built, and needs the name of the file no more
+                worker.receive()  # the worker has been built, and no longer needs the name of the file
         except BaseException:
             for worker in started:
                 worker.close()
@@ -65,7 +65,7 @@ def start_processes(
 
 
 class _Process:
-    """A process of this machine as a worker."""
+    """Worker that passes calls to a process of this machine."""
 
     def __init__(self, threads: int) -> None:
         limits = {name: str(threads) for name in _THREAD_VARIABLES}
@@ -80,12 +80,12 @@ class _Process:
         return self._process.pid
 
     def send(self, message: Any) -> None:
-        """Begin a call."""
+        """Start a call."""
         assert self._process.stdin is not None
         try:
             pickle.dump(message, self._process.stdin, protocol=5)
             self._process.stdin.flush()
-        except OSError:  # it has ended; receive reports it
+        except OSError:  # the process has died; receive raises the error
             pass
 
     def receive(self) -> Any:
@@ -101,26 +101,26 @@ class _Process:
         return result
 
     def close(self) -> None:
-        """End the process, which stops where its input ends."""
+        """End the process, by closing its input."""
         for stream in (self._process.stdin, self._process.stdout):
             try:
                 if stream is not None:
                     stream.close()
-            except OSError:  # something was still to be written
+            except OSError:  # unwritten data was left in the buffer
                 pass
         try:
-            self._process.wait(_WAIT_SECONDS)
+            self._process.wait(_EXIT_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
 def serve_calls() -> None:
-    """Answer the calls of the process that started this one, until its pipe is closed."""
+    """Run the calls of the parent process until it closes the pipe. This is the main function of a worker process."""
     calls, results = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed here must not get among the results
+    os.dup2(2, 1)  # anything printed goes to standard error, not between the results
     try:
-        call: Callable[[Any], Any] = _function_of
+        call: Callable[[Any], Any] = _build
         while True:
             message = pickle.load(calls)
             try:
@@ -128,15 +128,15 @@ def serve_calls() -> None:
             except Exception as error:
                 _send(results, True, error)
                 continue
-            if call is _function_of:
+            if call is _build:
                 call, result = result, None
             _send(results, False, result)
     except (EOFError, BrokenPipeError, KeyboardInterrupt):
-        os._exit(0)  # nobody is interested any more
+        os._exit(0)  # the parent process has gone
 
 
-def _function_of(message: tuple[str, int]) -> Callable[[Any], Any]:
-    """Build what answers calls from the file of shared data."""
+def _build(message: tuple[str, int]) -> Callable[[Any], Any]:
+    """Build the callable object of a worker from the file of shared data."""
     path, threads = message
     pool.limit_cores(threads)
     build, shared = _read(Path(path))
@@ -149,22 +149,22 @@ def _send(stream: IO[bytes], failed: bool, result: Any) -> None:
 
 
 def _write(data: Any, path: Path) -> None:
-    """Write an object to a file: its arrays as they are in memory, then the rest, then where each begins."""
+    """Write an object to a file: its arrays as they are in memory, then its pickle, then the positions of these."""
     buffers: list[pickle.PickleBuffer] = []
     rest = pickle.dumps(data, protocol=5, buffer_callback=buffers.append)
     with path.open("wb") as stream:
-        places = []
+        positions = []
         for raw in [*(buffer.raw() for buffer in buffers), memoryview(rest)]:
-            stream.write(b"\0" * (-stream.tell() % _ALIGNED))
-            places.append((stream.tell(), raw.nbytes))
+            stream.write(b"\0" * (-stream.tell() % _ALIGNMENT))
+            positions.append((stream.tell(), raw.nbytes))
             stream.write(raw)
         end = stream.tell()
-        pickle.dump(places, stream)
+        pickle.dump(positions, stream)
         stream.write(end.to_bytes(8, "little"))
 
 
 def _read(path: Path) -> Any:
-    """Return the object that :func:`_write` wrote; its arrays are those of the file until they are written to."""
+    """Return the object that :func:`_write` wrote. Its arrays share the mapped file until they are changed."""
     with path.open("rb") as stream:
         mapped = memoryview(mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_COPY))
     end = int.from_bytes(mapped[-8:], "little")

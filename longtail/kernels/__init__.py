@@ -1,1 +1,1 @@
-"""Numba kernels: the hot loops of the library, each with a plain NumPy twin in the tests."""
+"""Numba kernels: the hot loops of the library. Each has a plain NumPy twin in the tests."""

@@ -1,13 +1,13 @@
 """Beam search through label trees.
 
-The score of a label is the mean over the trees of the product of the probabilities on its path; a tree whose beam does
-not reach the label contributes 0. Nodes that cannot matter are not scored:
+The score of a label is the product of the probabilities on its path, averaged over the trees. A tree whose beam does
+not reach the label contributes 0. Nodes that cannot change the result are not scored:
 
-- The probability of a child is at most that of its parent. Groups are therefore opened from the most to the least
-  probable, and the search ends when the worst label kept has a higher probability than the next group.
-- With several trees, the first tree's top k labels are averaged over all trees; the lowest average is a bound. A label
-  below the bound in every tree cannot exceed it on average and is skipped. So is a group none of whose labels can
-  exceed the bound, given the probabilities of their groups in the other trees.
+- A child is at most as probable as its parent. Groups of siblings are therefore opened from the most to the least
+  probable. The search ends when the worst label that is kept is more probable than the next group.
+- With several trees, the top k labels of the first tree are averaged over all trees, and the lowest average is a bound.
+  A label below the bound in every tree cannot exceed it on average, and is skipped. A group is skipped if none of its
+  labels can exceed the bound, given the probabilities of their groups in the other trees.
 
 For each point and tree, the cheaper of whole and masked products (see :mod:`longtail.kernels.products`) is chosen, once
 for the inner nodes and once for the labels.
@@ -26,16 +26,16 @@ from longtail.kernels.compiling import inner, kernel
 from longtail.kernels.products import INNER_NODES, LABELS, Point, Tree, score_nodes, whole_cost
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE
 
-_FEW = 4  # probabilities of at most this many children are computed at once, those of more only if the margin matters
-_AT_ONCE = 32  # margins compared with the smallest one that matters at once, with vector instructions
-_REJECTIONS = 8  # rejected probabilities before the smallest margin that matters is computed again, with a logarithm
+_FEW = 4  # with more children than this, a probability is only computed if the margin is high enough
+_AT_ONCE = 32  # margins that are compared with the smallest useful one together, with vector instructions
+_REJECTIONS = 8  # after so many rejected probabilities, the smallest useful margin is computed again (a logarithm)
 _HALVES = np.float32(0.5) ** np.arange(128, dtype=np.float32)  # 2^-n
 _NONE = np.int64(0)
-_LIKELY = 0.15  # groups with this share of the probability of one that is opened are opened with it
+_LIKELY = 0.15  # when a group is opened, groups with at least this share of its probability are opened, too
 
 
 class Trees(NamedTuple):
-    """All trees of a model. The arrays ``*_at`` (T + 1,) hold the start of each tree in the arrays of all trees."""
+    """All trees of a model, joined into long arrays. The arrays ``*_at`` (T + 1,) give the start of each tree."""
 
     ptr: np.ndarray  # (T, 2 D + 1)
     nodes: np.ndarray
@@ -56,11 +56,11 @@ class Trees(NamedTuple):
 
 
 class Options(NamedTuple):
-    """How to search.
+    """Settings of the search.
 
-    A node's probability is the logistic function of `slope` times its margin. Unlike the squared-hinge transform it has
-    no ties. On held-out points the two differ by a few tenths either way, with more gains than losses at 5 labels and
-    on rare labels.
+    A node's probability is the logistic function of `slope` times its margin. Unlike the squared-hinge transform, it
+    has no ties. On held-out points, the two differ by a few tenths of a percentage point in either direction; the
+    logistic function is more often better at 5 labels and on rare labels.
     """
 
     width: int  # nodes kept per level
@@ -70,14 +70,14 @@ class Options(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Buffers of one thread, kept between calls: the search makes no arrays of its own, see `borrows` of `njit`."""
+    """Buffers of one thread, reused between calls, so that the search allocates no arrays (see `borrows` of `njit`)."""
 
     margins: np.ndarray  # (T, nodes)
     found: np.ndarray  # (candidates,) labels
     chances: np.ndarray  # (candidates,)
     met: np.ndarray  # (L,) False before and after a search
     reach: np.ndarray  # (T, groups + 1) probability of each group on a beam; 0 before and after a search
-    groups: np.ndarray  # (T, width), and the same for the next two: the beams of all trees
+    groups: np.ndarray  # (T, width); this and the next two hold the beams of all trees
     group_chances: np.ndarray
     scored: np.ndarray
     n_groups: np.ndarray  # (T,)
@@ -85,20 +85,20 @@ class Scratch(NamedTuple):
     node_chances: np.ndarray  # (width,)
     lanes: np.ndarray  # (n_lanes(width),)
     spans: np.ndarray  # (width + 1, 2), see `score_nodes`
-    order: np.ndarray  # (width,) places on a beam
+    order: np.ndarray  # (width,) positions on a beam
     label_lanes: np.ndarray  # (n_lanes(k),)
     scaled: np.ndarray  # (non-zeros of the longest row or more,)
 
     @classmethod
     def empty(cls, trees: Trees, n_candidates: int, n_labels: int, width: int) -> Scratch:
-        """Return buffers for all that does not depend on rows and k; :meth:`for_rows` adds the rest."""
+        """Allocate the buffers that do not depend on rows and k. :meth:`for_rows` adds the others."""
         n_trees = len(trees.ptr)
         return cls(
             margins=np.empty((n_trees, int(np.diff(trees.node_at).max())), np.float32),
             found=np.empty(n_candidates, np.int32),
             chances=np.empty(n_candidates, np.float64),
             met=np.zeros(n_labels, np.bool_),
-            # One group more than any tree has, so that -1 is the place of labels that a tree lacks.
+            # One group more than any tree has: labels that a tree does not have point to it, as position -1.
             reach=np.zeros((n_trees, int(np.diff(trees.group_at).max())), np.float64),
             groups=np.empty((n_trees, width), np.int32),
             group_chances=np.empty((n_trees, width), np.float64),
@@ -114,7 +114,7 @@ class Scratch(NamedTuple):
         )
 
     def for_rows(self, longest: int, k: int) -> Scratch:
-        """Return buffers for rows of at most `longest` non-zeros and k labels, these if they will do."""
+        """Return buffers for k labels and rows of at most `longest` non-zeros: these, if they are large enough."""
         if longest <= len(self.scaled) and len(self.label_lanes) == n_lanes(k):
             return self
         scaled = np.empty(2 * longest, np.float32) if longest > len(self.scaled) else self.scaled
@@ -122,7 +122,7 @@ class Scratch(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The part of the scratch that combines several trees."""
+    """The buffers for combining several trees."""
 
     found: np.ndarray
     chances: np.ndarray
@@ -131,7 +131,7 @@ class Candidates(NamedTuple):
 
 
 class Results(NamedTuple):
-    """The best labels of each row, their scores, and how many of them are filled."""
+    """The best labels of each row, their scores, and their number."""
 
     labels: np.ndarray  # (n, k)
     scores: np.ndarray  # (n, k)
@@ -150,7 +150,7 @@ class Beam(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The k best nodes or labels so far, in descending order."""
+    """The k best nodes or labels so far, the best first."""
 
     items: np.ndarray
     chances: np.ndarray
@@ -159,9 +159,9 @@ class Best(NamedTuple):
 
 @inner(borrows=True)
 def _chance(margin):
-    """Return the logistic function to about 1e-7, as 2^-n times a polynomial; several times as fast as exp."""
+    """Compute the logistic function with an error of about 1e-7, as 2^-n times a polynomial, much faster than exp."""
     z = -abs(margin)
-    if not z >= np.float32(-80.0):  # also where it is not a number, which would be no position below
+    if not z >= np.float32(-80.0):  # in this form also true for NaN, which would give an invalid index below
         z = np.float32(-80.0)
     t = z * np.float32(-1.4426950408889634)
     n = int(t + np.float32(0.5))
@@ -175,7 +175,7 @@ def _chance(margin):
 
 @inner(borrows=True)
 def _least_margin(ratio, slope):
-    """Return the margin below which a probability is below `ratio`; slightly less, because of rounding."""
+    """Return the margin below which a probability is below `ratio`, minus a little because of rounding errors."""
     if ratio <= 0.0 or ratio >= 1.0:
         return np.float32(-np.inf)
     return np.float32((math.log(ratio / (1.0 - ratio) + 1e-300) - 1e-3) / slope)
@@ -183,9 +183,9 @@ def _least_margin(ratio, slope):
 
 @inner(borrows=True, apart=True)
 def _open_together(tree, point, beam, n_open):
-    """Compute the margins of the children of some groups. The places of these on the beam are in `beam.order`.
+    """Compute the margins of the children of some groups, whose positions on the beam are in `beam.order`.
 
-    One pass over the features finds the rows of all groups, which are mostly not in the cache, only once.
+    All groups are opened in one pass over the features, because most rows have to be loaded from memory.
     """
     order, n = beam.order, 0
     for a in range(n_open):
@@ -209,8 +209,8 @@ def _open_together(tree, point, beam, n_open):
 def expand_beam(tree, point, beam, n_groups, slope, k, best):
     """Find the k best children of the groups on the beam, as nodes or, on the last level, as labels.
 
-    Return how many there are. Few children are looked at one by one: most margins are below that of the worst child
-    kept, or below that of the k-th of their group.
+    Return their number. Only a few children are examined one by one: most margins are below that of the worst child
+    that is kept, or below the k-th margin of their group.
     """
     margins, items, chances = beam.margins, best.items, best.chances
     labels, first_label = tree.labels, np.int64(tree.level_ptr[tree.level_ptr.shape[0] - 2])
@@ -257,7 +257,7 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
 
 @inner(borrows=True)
 def descend(tree, point, options, beam, best):
-    """Follow one point down one tree to the groups of labels. Return how many of them the beam reaches."""
+    """Follow one point down one tree to the groups of labels. Return the number of groups that the beam reaches."""
     depth = tree.level_ptr.shape[0] - 1
     beam.groups[0] = 0
     beam.chances[0] = 1.0
@@ -280,7 +280,7 @@ def descend(tree, point, options, beam, best):
 
 @inner(borrows=True)
 def _likely_groups(tree, beam, n_groups, k):
-    """Return how many groups will probably be opened for the k best labels of one tree."""
+    """Estimate the number of groups that will be opened for the k best labels of one tree."""
     n, n_labels = _NONE, _NONE
     while n < n_groups and (n_labels < k or beam.chances[n] >= _LIKELY * beam.chances[0]):
         n_labels += tree.child_ptr[beam.groups[n] + 1] - tree.child_ptr[beam.groups[n]]
@@ -290,7 +290,7 @@ def _likely_groups(tree, beam, n_groups, k):
 
 @inner(borrows=True, apart=True)
 def score_labels(tree, point, beam, n_groups, likely):
-    """Score all labels at once if that costs no more than `likely` groups; else those of none."""
+    """Score all labels at once if that costs no more than scoring `likely` groups; otherwise score none yet."""
     masked_cost = likely * len(point.features) * products.FINDING
     whole = tree.level_ptr.shape[0] == 2 or whole_cost(tree, point, LABELS) <= masked_cost
     for g in range(n_groups):
@@ -301,7 +301,7 @@ def score_labels(tree, point, beam, n_groups, likely):
 
 @inner(borrows=True)
 def _can_reach(tree, t, label_places, reach, group, above, needed, met):
-    """Return whether some label of a group of tree t, not met yet, may have a sum over all trees of `needed`."""
+    """Return whether a label of a group of tree t that is not found yet may reach the sum `needed` over all trees."""
     first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
     for node in range(tree.child_ptr[group], tree.child_ptr[group + 1]):
         label = tree.labels[node - first_label]
@@ -316,9 +316,9 @@ def _can_reach(tree, t, label_places, reach, group, above, needed, met):
 
 @inner(borrows=True, apart=True)
 def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool, n_found):
-    """Add the labels whose probability in tree t reaches `bound` (and a few just below) to those found.
+    """Add the labels whose probability in tree t reaches `bound` (and a few just below it) to the candidates.
 
-    Return how many are found. Labels that cannot reach `bound` on average are left out where that saves a product.
+    Return the number of candidates. Labels that cannot reach `bound` on average are left out if that saves a product.
     """
     first_label = tree.level_ptr[tree.level_ptr.shape[0] - 2]
     needed, n_open = bound * label_places.shape[0], _NONE
@@ -359,7 +359,7 @@ def _add_likely(tree, t, point, label_places, bound, slope, beam, n_groups, pool
 def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, likely):
     """Add the probabilities that one tree gives to some labels, whose nodes and groups are in `places` (L, 2).
 
-    The first `likely` groups, whose labels will be looked at next, are opened together with those of these labels.
+    The first `likely` groups are opened together with the groups of these labels, as they will be needed next.
     """
     n_open = _NONE
     for g in range(likely):
@@ -367,7 +367,7 @@ def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, li
             beam.scored[g] = True
             beam.order[n_open] = g
             n_open += 1
-    for turn in range(2):  # groups to open; then the labels
+    for turn in range(2):  # first collect the groups to open, then add the labels' probabilities
         for a in range(len(labels)):
             node, group, g = places[labels[a], 0], places[labels[a], 1], 0
             while g < n_groups and beam.groups[g] != group:
@@ -384,7 +384,7 @@ def _add_chances(tree, point, places, slope, beam, n_groups, labels, chances, li
             _open_together(tree, point, beam, n_open)
 
 
-@inner(_nrt=False, apart=True)  # it returns views, which is correct only because its callers count no references either
+@inner(_nrt=False, apart=True)  # it returns views: safe only because its callers do not count references, either
 def tree_at(trees, t):
     """Return one of the trees."""
     nodes = slice(trees.node_at[t], trees.node_at[t + 1])
@@ -406,12 +406,15 @@ def tree_at(trees, t):
 
 @inner(borrows=True, apart=True)
 def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
-    """Find the labels with the k highest means over all trees, given the n best of the first. Return how many."""
+    """Find the labels with the k highest means over all trees, given the n best of the first tree.
+
+    Return their number.
+    """
     k, slope, n_trees = options.k, options.slope, len(n_groups)
     found, chances, met, reach = pool.found, pool.chances, pool.met, pool.reach
-    bound = chances[n - 1] if n == k else 0.0  # a guess: the best labels are as likely in other trees
+    bound = chances[n - 1] if n == k else 0.0  # a guess: assume that labels are as probable in the other trees
     n_found = _NONE
-    # Three passes over the trees: means of the n labels, further candidates, means of these.
+    # Three passes over the trees: compute the means of the n labels, find further candidates, compute their means.
     for turn in range(3):
         start = _NONE if turn == 0 else n
         stop = n if turn == 0 else n_found
@@ -440,7 +443,7 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
             for a in range(n):
                 lowest = min(lowest, chances[a])
                 met[found[a]] = True
-            bound = lowest / n_trees * 0.999999 if n == k else 0.0  # no guess; slightly less, because of rounding
+            bound = lowest / n_trees * 0.999999 if n == k else 0.0  # exact now, but for rounding errors
             n_found = n
     for t in range(n_trees):
         for g in range(n_groups[t]):
@@ -455,7 +458,7 @@ def _best_of_all(trees, label_places, point, options, beams, n_groups, n, pool):
 
 @inner(borrows=True)
 def _scale(values, unit, out):
-    """Copy the values of a point, scaled to length 1 if `unit`."""
+    """Copy the values of a point. Scale them to length 1 if `unit`."""
     square = np.float32(0.0)
     for p in range(len(values)):
         square += values[p] * values[p]
@@ -468,10 +471,10 @@ def _scale(values, unit, out):
 
 @kernel(borrows=True)
 def search_trees(rows, first, last, trees, label_places, options, scratch, results):
-    """Find the k best labels of rows first..last (:class:`longtail.kernels.csr.Csr`); results begin at row 0.
+    """Find the k best labels of rows first..last (:class:`longtail.kernels.csr.Csr`). Results begin at row 0.
 
-    label_places (T, L, 2) holds the node and the group of a label, -1 for none. With one tree it is None, and what
-    several trees need is not even compiled.
+    label_places (T, L, 2) has the node and the group of each label, -1 for none. With one tree it is None, and the code
+    for several trees is not even compiled.
     """
     n_trees, k = trees.ptr.shape[0], options.k
     beams = Beam(scratch.groups, scratch.group_chances, scratch.scored, scratch.margins, scratch.spans, scratch.order)
@@ -485,7 +488,7 @@ def search_trees(rows, first, last, trees, label_places, options, scratch, resul
         at = row - first
         _scale(rows.val[span], options.unit, point.values)
         for turn in range(n_trees):
-            t = n_trees - 1 - turn  # the first tree comes last: its labels are the first candidates
+            t = n_trees - 1 - turn  # the first tree comes last, because its labels are the first candidates
             tree = tree_at(trees, t)
             beam = Beam(beams.groups[t], beams.chances[t], beams.scored[t], beams.margins[t], beams.spans, beams.order)
             n_groups[t] = descend(tree, point, options, beam, best)

@@ -1,4 +1,4 @@
-"""Select the best of pairs of an item and a value, or of a range of numbers. Ties go to the smaller item."""
+"""Select the best pairs of an item and a value (ties: the smaller item), or the best of a range of numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GAPS = (1750, 701, 301, 132, 57, 23, 10, 4, 1)  # of Ciura; found by trials, an
 
 @inner(borrows=True)
 def keep_best(items, values, n, k):
-    """Move the k highest of the first n values (ties: the smaller item) to the front, unordered. Return how many."""
+    """Move the k highest of the first n values (ties: the smaller item) to the front, unsorted. Return their number."""
     if n <= k:
         return n
     lo, hi = 0, n - 1
@@ -41,9 +41,9 @@ def keep_best(items, values, n, k):
 
 @njit(cache=True, nogil=True, borrows=True)
 def kth_highest(values, k):
-    """Return the k-th highest value (k from 1), and leave the values in another order.
+    """Return the k-th highest value (k from 1). This changes the order of the values.
 
-    NumPy's partition does the same and takes five seconds to compile.
+    NumPy's partition does the same, but takes five seconds to compile.
     """
     lo, hi = 0, values.shape[0] - 1
     while lo < hi:
@@ -68,7 +68,7 @@ def kth_highest(values, k):
 
 @inner(borrows=True)
 def sort_descending(items, values, n):
-    """Sort the first n, highest value first, ties by the smaller item: insertion sort with shrinking gaps (Shell's)."""
+    """Sort the first n values, the highest first, ties by the smaller item, by Shell's sort."""
     for gap in _GAPS:
         for a in range(gap, n):
             value, item = values[a], items[a]
@@ -83,7 +83,7 @@ def sort_descending(items, values, n):
 
 @inner(borrows=True)
 def insert(items, values, n, k, item, value):
-    """Add to a list of at most k in descending order (ties: the smaller item first). Return its new length."""
+    """Insert an item into a sorted list of at most k, highest value first (ties: smaller item). Return its length."""
     if n < k:
         n += 1
     elif value < values[k - 1] or (value == values[k - 1] and item > items[k - 1]):
@@ -100,7 +100,7 @@ def insert(items, values, n, k, item, value):
 
 @inner(borrows=True)
 def highest(values, first, last):
-    """Return the highest of values[first:last], with vector instructions; the range must not be empty."""
+    """Return the highest of values[first:last], with vector instructions. The range must not be empty."""
     top = values[first]
     for i in range(np.uint64(first + 1), np.uint64(last)):
         top = larger(top, values[i])
@@ -108,23 +108,23 @@ def highest(values, first, last):
 
 
 def n_lanes(k):
-    """Return the number of groups for :func:`reached`: 1.5 k, rounded up to whole vectors."""
+    """Return the number of groups for :func:`reached`: 1.5 k, rounded up to a multiple of 8."""
     return (k + (k >> 1) + 7) // 8 * 8
 
 
 @inner(borrows=True)
 def reached(values, first, last, k, lanes):
-    """Return a threshold that at least k of values[first:last] reach, and few more.
+    """Return a threshold that at least k of values[first:last] reach, but not many more.
 
-    Values are dealt into len(lanes) groups; the threshold is the k-th largest group maximum.
-    lanes : scratch of n_lanes(k), not longer than the range.
+    Values are distributed over len(lanes) groups. The threshold is the k-th largest maximum of a group.
+    lanes : scratch of n_lanes(k) numbers, not longer than the range.
     """
-    n = np.uint64(len(lanes))  # without a sign: no index is compared with zero
+    n = np.uint64(len(lanes))  # unsigned, so that indices are not checked for being negative
     start, end = np.uint64(first), np.uint64(last)
     for j in range(n):
         lanes[j] = values[start + j]
     start += n
-    while start + np.uint64(4) * n <= end:  # four rounds at once: the lanes are loaded and stored once for all of them
+    while start + np.uint64(4) * n <= end:  # four rounds at once, so that the lanes are loaded and stored only once
         second, third, fourth = start + n, start + np.uint64(2) * n, start + np.uint64(3) * n
         for j in range(n):
             others = larger(values[third + j], values[fourth + j])
@@ -134,7 +134,7 @@ def reached(values, first, last, k, lanes):
         for j in range(n):
             lanes[j] = larger(lanes[j], values[start + j])
         start += n
-    floor = np.float32(np.inf)  # the smallest of the lanes that fewer than k others exceed: no sorting, no branches
+    floor = np.float32(np.inf)  # the smallest lane that fewer than k lanes exceed, found without branches
     for a in range(n):
         n_higher = np.int32(0)
         for b in range(n):

@@ -1,8 +1,8 @@
-"""Matrix products shared among the threads of the kept pool, each part by BLAS on one thread.
+"""Compute matrix products in parts: the threads of our pool each call BLAS, which itself uses one thread.
 
-BLAS has threads of its own, which wait for the next product by spinning. Alone on a machine they do as well; where
-other work shares the cores, they take time from it and from the kernels between two products. The parts of a product do
-not depend on the number of threads, so that neither does a model.
+The threads of BLAS wait for the next product in a busy loop. That is as fast while nothing else runs, but otherwise it
+takes time from other work on the machine, and from our kernels between two products. The parts of a product do not
+depend on the number of threads, and therefore neither does a model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from longtail.kernels import pool
 
 _PARTS = 4
-_SMALL = 1 << 21  # multiplications that one thread is done with before another has begun
+_SMALL = 1 << 21  # multiplications; one thread computes fewer before another thread has even started
 
 _lock = threading.Lock()
 _users = 0
@@ -27,7 +27,7 @@ _limit: Any = None
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Keep BLAS to one thread in this process while the block runs. Blocks may be nested, and overlap in threads."""
+    """Limit BLAS to one thread in this process while the block runs. Blocks may be nested, and overlap in threads."""
     global _users, _limit
     controller = _controller()
     with _lock:
@@ -40,13 +40,13 @@ def single_threaded() -> Iterator[None]:
         with _lock:
             _users -= 1
             if not _users:
-                _obey_any_thread(controller)  # the limit may have been set by another
+                _obey_any_thread(controller)  # another thread may have set the limit
                 _limit.restore_original_limits()
-                _obey_any_thread(controller)  # the next may be set by another
+                _obey_any_thread(controller)  # another thread may set the next limit
 
 
 def _obey_any_thread(controller: Any) -> None:
-    """Let any thread set the limit next: of a library with threads for the whole process, only one can at a time."""
+    """Allow any thread to set the next limit. In libraries with global thread pools, only one thread may otherwise."""
     for library in controller.lib_controllers:
         if hasattr(library, "clear_controlling_thread"):  # threadpoolctl 3.8 and later
             library.clear_controlling_thread(force=True)
@@ -54,14 +54,14 @@ def _obey_any_thread(controller: Any) -> None:
 
 @cache
 def _controller() -> Any:
-    """Return the thread pools of the BLAS that is loaded, NumPy's among them; finding them takes milliseconds."""
+    """Return the thread pools of all BLAS libraries that are loaded. Cached, as finding them takes milliseconds."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     return ThreadpoolController().select(user_api="blas")
 
 
 def product(A: np.ndarray, B: np.ndarray, n_jobs: int | None, out: np.ndarray | None = None) -> np.ndarray:
-    """Return A @ B, float32, by `n_jobs` threads; for use in :func:`single_threaded`."""
+    """Return A @ B, float32, computed by `n_jobs` threads. Call it inside :func:`single_threaded`."""
     shape = A.shape[0], B.shape[1]
     out = np.empty(shape, np.float32) if out is None else out
     if shape[0] * shape[1] * A.shape[1] < _SMALL:

@@ -1,4 +1,4 @@
-"""Folders that hold compiled kernels: which may, which can be written, and which are read."""
+"""Find the folders for compiled kernels: those that may be used, the one to write to, and those to read from."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from numba.core import config
 from longtail.kernels.cpu_level import compiles_for_level
 
 _PACKAGE = Path(__file__).parent
-_SHIPPED = _PACKAGE / "compiled"  # what a wheel brings along; entries are code, so they come with the package's own
-_BOUNDS_CHECKED = "bounds-checked"  # folder of kernels compiled under NUMBA_BOUNDSCHECK=1, apart from the others
+_SHIPPED = _PACKAGE / "compiled"  # kernels of a wheel; as they are code, only those inside the package are trusted
+_BOUNDS_CHECKED = "bounds-checked"  # a separate folder for kernels that were compiled with NUMBA_BOUNDSCHECK=1
 
 
 @cache
 def cache_folders() -> tuple[Path, ...]:
-    """Return the folders that may hold compiled kernels, the preferred one first."""
+    """Return the folders that may be used for compiled kernels, the preferred one first."""
     given = [Path(value) for name in ("LONGTAIL_CACHE", "NUMBA_CACHE_DIR") if (value := os.environ.get(name))]
     shared = f"kernels_{hashlib.sha256(os.fspath(_PACKAGE).encode()).hexdigest()[:12]}"  # one per installation
     folders = [*(folder / shared for folder in given), _PACKAGE / "__pycache__"]
@@ -33,7 +33,7 @@ def cache_folders() -> tuple[Path, ...]:
 
 @cache
 def writable_folder() -> Path | None:
-    """Return the first folder that can be written, the last resort being a temporary one of this user; else None."""
+    """Return the first writable folder, as the last resort a temporary one of this user, or None."""
     for folder in cache_folders():
         if _can_write(folder):
             return folder
@@ -42,9 +42,9 @@ def writable_folder() -> Path | None:
 
 @cache
 def readable_folders() -> tuple[Path, ...]:
-    """Return the folders to look for an entry in: the one that is written to, then the others that exist.
+    """Return the folders to search for a kernel: the one that is written to, then the others that exist.
 
-    While kernels are compiled for other machines, the others do not count: everything is to be in one folder.
+    While kernels are compiled for other machines, only the first is used, so that it will contain all kernels.
     """
     chosen = writable_folder()
     if chosen is not None and compiles_for_level():
@@ -73,7 +73,7 @@ def _can_write(folder: Path) -> bool:
 
 
 def _private_temporary_folder() -> Path | None:
-    """Return a temporary folder that nobody else can write to: entries are code, and others share its parent."""
+    """Return a temporary folder that no other user can write to, because kernels are code, or None."""
     try:
         user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
         folder = Path(tempfile.gettempdir()) / f"longtail-kernels-{user}"

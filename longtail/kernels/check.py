@@ -1,4 +1,4 @@
-"""Check points and model folders before other kernels see them, which index memory with what they are given."""
+"""Check points and model folders before other kernels use them, as these index memory without checking bounds."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from longtail.kernels.compiling import inner, njit
 
 FINE, UNORDERED, IMPOSSIBLE, UNEQUAL = 0, 1, 2, 3
-_COUNTED = 1 << 15  # comparisons whose count fits into 16 bits: more of them in one vector than of 32 bits
+_COUNTED = 1 << 15  # comparisons per block: their count fits into 16 bits, so that one vector has more counters
 
 
 class LabelTrees(NamedTuple):
-    """What leads through the label trees of a model; see :class:`longtail.linear.forest.Forest`."""
+    """The structure of the label trees of a model; see :class:`longtail.linear.forest.Forest`."""
 
     child_ptr: np.ndarray
     level_ptr: np.ndarray
@@ -26,9 +26,10 @@ class LabelTrees(NamedTuple):
 
 @njit(cache=True, nogil=True, borrows=True)
 def point_state(indices, values, n_features):
-    """Return FINE, UNORDERED (not strictly ascending, or a zero), IMPOSSIBLE (out of range, or not finite), or UNEQUAL.
+    """Return the state of a point: FINE, or what is wrong with its arrays.
 
-    That is the state of arrays of different lengths.
+    UNORDERED means that indices do not ascend strictly, or that a value is zero. IMPOSSIBLE means that an index is out
+    of range, or a value not finite. UNEQUAL means that the arrays have different lengths.
     """
     if len(indices) != len(values):
         return UNEQUAL
@@ -46,9 +47,10 @@ def point_state(indices, values, n_features):
 
 @njit(cache=True, nogil=True, borrows=True)
 def most_above(words, mask, least):
-    """Return by how much 32-bit words, of which only the bits of `mask` count, are above `least` at most.
+    """Return the maximum of ``(word & mask) - least`` over 32-bit words, as an unsigned number.
 
-    A word below `least` wraps around to a large number, so that the result shows words on both sides of a range.
+    Comparing the result with the width of a range checks both of its ends, because a word below `least` wraps around
+    to a large number.
     """
     most = np.uint32(0)
     for i in range(len(words)):
@@ -67,11 +69,11 @@ def never_descends(values):
 
 @njit(cache=True, nogil=True, borrows=True)
 def are_label_trees(trees, met, limits):
-    """Return whether levels, children and labels of every tree fit together.
+    """Return whether the levels, children and labels of every tree are consistent.
 
-    Writes the first label and the number of nodes of each tree to `limits`, (T, 2); `met` (L,) is scratch. All is done
-    in one function: after the checksums of large arrays the processor's caches hold nothing of Python, and each of its
-    steps is slow.
+    Write the first label node and the number of nodes of each tree to `limits`, (T, 2). `met` (L,) is scratch.
+    Everything is done in one kernel: after the checksums of large arrays, the processor's caches hold nothing of
+    Python, and each step in Python would be slow.
     """
     for t in range(len(limits)):
         levels = trees.level_ptr[trees.level_at[t] : trees.level_at[t + 1]]
@@ -88,7 +90,7 @@ def are_label_trees(trees, met, limits):
 
 @inner(borrows=True)
 def _are_distinct(labels, met):
-    """Return whether labels are places of `met` and no two are equal: three passes without branches."""
+    """Return whether all labels are valid indices of `met` and different. Make three passes without branches."""
     most = np.uint32(0)
     for i in range(len(labels)):
         most = max(most, np.uint32(labels[i]))  # a negative label becomes large
@@ -105,7 +107,10 @@ def _are_distinct(labels, met):
 
 @inner(borrows=True)
 def _are_levels(levels, children, n_nodes):
-    """Return whether levels ascend to the last node, and node n, which is group n + 1, has children on the next one."""
+    """Return whether levels ascend to the last node, and the children of each node are on the next level.
+
+    Node n is group n + 1.
+    """
     n_levels = len(levels) - 1
     if n_levels < 1 or levels[0] != 0 or levels[n_levels] != n_nodes:
         return False
@@ -124,7 +129,7 @@ def _are_levels(levels, children, n_nodes):
 
 @njit(cache=True, nogil=True, borrows=True)
 def lead_to_leaves(child, n_leaves):
-    """Return whether every node leads to two further nodes that come after it, or to a leaf."""
+    """Return whether each node leads either to two nodes that come after it, or to a leaf."""
     astray = False
     for node in range(len(child)):
         to = np.int64(child[node])
@@ -135,10 +140,10 @@ def lead_to_leaves(child, n_leaves):
 
 @njit(cache=True, nogil=True, borrows=True)
 def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
-    """Return whether the rows of features are in order, and whether each holds ascending nodes of its own kind.
+    """Return whether the rows of features are in order, and whether each has ascending nodes of the right kind.
 
-    Rows 0, 2, ... of `ptr` are those of inner nodes, rows 1, 3, ... those of labels, which begin at `first_label`: the
-    two rows of a feature ascend together.
+    Rows 0, 2, ... of `ptr` have inner nodes. Rows 1, 3, ... have labels, which begin at `first_label`. The nodes of a
+    feature therefore ascend over both of its rows.
     """
     start, stop = np.int64(ptr[0]), np.int64(ptr[len(ptr) - 1])
     if start < 0 or stop > len(nodes):
@@ -151,14 +156,14 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
     if start == stop:
         return True
     own = nodes[start:stop]
-    descents = np.int64(0)  # in one pass with vector instructions, to be compared with those between features
+    descents = np.int64(0)  # counted in one pass with vector instructions; allowed are those between features
     for block in range(0, len(own) - 1, _COUNTED):
         left, right = own[block : len(own) - 1], own[block + 1 :]
         some = np.uint16(0)
         for i in range(min(_COUNTED, len(right))):
             some = np.uint16(some + np.uint16(right[i] <= left[i]))
         descents += np.int64(some)
-    first, last = 0, len(ptr) - 3  # the features with the first and with the last entry: between them all can be read
+    first, last = 0, len(ptr) - 3  # the features with the first and the last entry
     while ptr[first + 2] == start:
         first += 2
     while ptr[last] == stop:
@@ -169,7 +174,7 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
     if first < last:
         outside |= nodes[begin] < 0
         expected += nodes[begin] <= nodes[begin - one]
-    # Without branches: no processor foresees which rows are empty. An index without a sign needs no look at its sign.
+    # Without branches, as a processor cannot predict which rows are empty. Unsigned indices need no check of the sign.
     for row in range(np.uint64(first + 2), np.uint64(last), two):
         middle, end = np.uint64(ptr[row + one]), np.uint64(ptr[row + two])
         final, following = nodes[end - one], nodes[end]
@@ -183,7 +188,7 @@ def rows_hold_nodes(ptr, nodes, first_label, n_nodes):
 
 @inner(borrows=True)
 def _is_outside(ptr, nodes, row, first_label, n_nodes):
-    """Return whether the last inner node or the first or last label of a feature is none of the tree's."""
+    """Return whether the last inner node, or the first or last label, of a feature is outside its part of the tree."""
     begin, middle, end = np.uint64(ptr[row]), np.uint64(ptr[row + 1]), np.uint64(ptr[row + 2])
     one, outside = np.uint64(1), False
     if begin != middle:

@@ -1,20 +1,20 @@
-"""Compile kernels in less than half of Numba's time, to the same code.
+"""Compile kernels to the same code as Numba, in less than half the time.
 
-Five things are left out or done once:
+Work of Numba's compiler is left out, or done only once, in five places:
 
-- Numba optimises every function and generates machine code for it, links what it has optimised into each caller, and
-  optimises that again. A function without a wrapper for Python is only ever called from there. Here it stays as it is
-  until it is part of a kernel (:class:`CodeLibrary`).
-- Numba looks for the type of ``a + b`` among dozens of candidates, and words a message about each that does not fit,
-  whenever two integers are added. Here an answer is kept (:func:`_with_memory`).
-- Wrappers, which only unpack their arguments, are not optimised, except the longest
+- Numba optimises every function, generates machine code for it, links it into each caller, and optimises the result
+  again. But a function without a wrapper for Python is only called by other kernels. Here it is not optimised until it
+  is part of a kernel (:class:`CodeLibrary`).
+- Whenever two integers are added, Numba tries dozens of candidates for the type of ``a + b``, and formats a message for
+  each that does not fit. Here the result is cached (:func:`_with_memory`).
+- Wrappers, which only unpack arguments, are not optimised, except for the longest ones
   (:meth:`CodeLibrary._optimize_functions`).
 - A function that borrows its arrays needs no reference counts (``borrows`` of :func:`longtail.kernels.compiling.njit`).
-- Single elements of arrays take fewer instructions, and passes without work are passed over
+- Access to single elements of arrays takes fewer instructions, and compiler passes with nothing to do are skipped
   (:mod:`longtail.kernels.lean_compiler`).
 
-All of it holds only while a kernel of longtail is compiled. It changes parts of Numba that are not public, so that
-:mod:`longtail.kernels.compiling` imports it only with versions of Numba with which it was tried.
+These changes are active only while a kernel of longtail is compiled. They replace private parts of Numba. Therefore
+:mod:`longtail.kernels.compiling` uses this module only with versions of Numba for which it has been tested.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from numba.core.types.functions import BaseFunction
 from longtail.kernels.lean_compiler import REPLACED
 
 _WRAPPER, _ENVIRONMENT, _COUNTING = "_ZN7cpython", "_ZN08NumbaEnv", "NRT_"  # how Numba's names begin
-_LONG = 150  # blocks of a wrapper of about 25 arrays; unpacking more of them without optimised code takes a microsecond
+_LONG = 150  # blocks of a wrapper, about 25 arrays; with more, unoptimised unpacking would take a microsecond
 
 
 class CodeLibrary(JITCodeLibrary):
-    """The code of one function and of those that it calls; without a wrapper, a part of other functions only."""
+    """The code of one function and of the functions that it calls. Without a wrapper, it is only linked into others."""
 
     def _optimize_functions(self, ll_module: Any) -> None:
-        """Optimise functions one by one only if they count references: most counts must go before loops are looked at.
+        """Optimise functions one by one only if they count references: most counts must go before loops are optimised.
 
-        Others are optimised with all that they call, in the module that they become part of. Wrappers stay as
-        they are: of a first prediction, their optimisation took 0.1 s.
+        All others are optimised together with what they call, in the module of a kernel. Wrappers are not optimised at
+        all: that took 0.1 s of the first prediction.
         """
         ll_module.data_layout = self._codegen._data_layout
         for function in ll_module.functions:
             if function.name.startswith(_WRAPPER) and 0 < sum(1 for _ in function.blocks) < _LONG:
-                for attribute in ("noinline", "optnone"):  # LLVM takes the second only with the first
+                for attribute in ("noinline", "optnone"):  # LLVM accepts the second only together with the first
                     function.add_function_attribute(attribute)
         if any(function.name.startswith(_COUNTING) for function in ll_module.functions):
             for function in ll_module.functions:
@@ -54,7 +54,7 @@ class CodeLibrary(JITCodeLibrary):
                     manager.run(function, builder)
 
     def finalize(self) -> None:
-        """Link the code of what is called, and generate machine code if Python calls this function."""
+        """Link the code of the called functions, and generate machine code if Python calls this function."""
         if self._has_wrapper():
             super().finalize()
             return
@@ -64,7 +64,7 @@ class CodeLibrary(JITCodeLibrary):
         self._finalized = True
 
     def _finalize_final_module(self) -> None:
-        """Generate machine code, and set the environments of all functions in it, as Numba does for each of them."""
+        """Generate machine code, and set the environments of all functions in it, as Numba does for each function."""
         super()._finalize_final_module()
         for variable in self._final_module.global_variables:
             environment = lookup_environment(variable.name) if variable.name.startswith(_ENVIRONMENT) else None
@@ -73,7 +73,7 @@ class CodeLibrary(JITCodeLibrary):
 
     @property
     def codegen(self) -> Any:
-        """Where Numba sets the environment of a function; one without machine code has no place for it."""
+        """The object on which Numba sets the environment of a function, or a stand-in if there is no machine code."""
         return self._codegen if self._has_wrapper() or self._compiled_object is not None else _NoCode
 
     def _has_wrapper(self) -> bool:
@@ -81,17 +81,17 @@ class CodeLibrary(JITCodeLibrary):
 
 
 class _NoCode:
-    """In the place of Numba's object that holds all machine code."""
+    """Stands in for Numba's object with all machine code."""
 
     @staticmethod
     def set_env(name: str, environment: Any) -> None:
-        """Do nothing: the environment is set in the kernels that the function is part of."""
+        """Do nothing. The environment is set in the kernels that the function is linked into."""
 
 
 def _with_memory(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `BaseFunction.get_call_type` with a memory of what it has found.
+    """Return `BaseFunction.get_call_type` with a cache of its results.
 
-    Only signatures of Numba's own templates are kept. What is found by an ``@overload`` depends on compiler flags.
+    Only signatures of Numba's own templates are cached. Those of an ``@overload`` depend on compiler flags.
     """
     known: dict[Any, Any] = {}
 
@@ -101,7 +101,7 @@ def _with_memory(usual: Callable[..., Any]) -> Callable[..., Any]:
             return known[key][0]
         signature = usual(self, context, args, kws)
         if not kws and self.get_impl_key(signature) is self.typing_key:
-            known[key] = signature, self  # the function too, or another might get its id
+            known[key] = signature, self  # keeps the function alive, so that no other one can get its id
         return signature
 
     return get_call_type
@@ -116,10 +116,10 @@ def _has_arrays(kind: types.Type) -> bool:
 
 
 def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
-    """Let a dispatcher, and what is compiled on its behalf, be compiled as this module says.
+    """Make a dispatcher compile as this module describes, along with the functions that are compiled for it.
 
-    A function that `borrows` its arrays must not return one: its caller would release what nobody has counted. One that
-    stays `apart` is not copied into its callers.
+    A function that `borrows` its arrays must not return one, because its caller would release an array that was never
+    counted. A function that stays `apart` is not inlined into its callers.
     """
     usual = dispatcher._compiler.compile
 
@@ -127,7 +127,7 @@ def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
         codegen = dispatcher.targetctx.codegen()
         replaced = [(codegen, "_library_class", CodeLibrary), (BaseFunction, "get_call_type", _call_type), *REPLACED]
         before = [getattr(owner, name) for owner, name, _ in replaced]
-        for owner, name, lean_one in replaced:  # Numba holds its lock meanwhile
+        for owner, name, lean_one in replaced:  # safe, because Numba holds its compiler lock
             setattr(owner, name, lean_one)
         try:
             compiled = usual(*args)

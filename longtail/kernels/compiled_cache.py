@@ -1,15 +1,16 @@
-"""Compiled kernels on disk: how they are kept, and what happens where they cannot be.
+"""Store compiled kernels on disk.
 
-Numba's own cache raises at import where no folder can be written, is not safe when several processes save versions of
-one function at once (both may get the same file name), does not notice a change in a function that another file calls,
-and raises where an entry is damaged or refers to a class that has been renamed. Here
+Numba's own cache has four problems. It raises an error at import if no folder is writable. Several processes that save
+versions of one function at the same time may use the same file name. It does not notice a change in a function of
+another file. And it raises an error if an entry is damaged, or refers to a class that has been renamed. This cache
+works as follows:
 
-- entries are written to the first folder that can be written, and read from every folder that exists;
-- a wheel or an image brings entries along that are compiled for a level of processors (see
-  :mod:`longtail.kernels.cpu_level`); a version for this very processor is preferred where there is one;
-- the name of an entry is a digest of its signature, and its content is preceded by a checksum;
-- an entry is fresh while its own file and the kernel files that it imports are unchanged;
-- what cannot be read is compiled again, and what cannot be written is not kept.
+- Entries are written to the first writable folder, and read from every folder that exists.
+- A wheel or an image may contain entries that were compiled for a level of processors (see
+  :mod:`longtail.kernels.cpu_level`). An entry for exactly this processor is preferred.
+- The name of an entry is a digest of its signature, and its content begins with a checksum.
+- An entry is fresh as long as its own source file and the kernel files that it imports are unchanged.
+- An entry that cannot be read is compiled again. If no entry can be written, kernels are compiled in each process.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from longtail.kernels.cpu_level import level_target
 _log = logging.getLogger("longtail.kernels")
 _PACKAGE = Path(__file__).parent
 _KERNEL_IMPORT = re.compile(r"^from longtail\.kernels(?:\.(\w+))? import (.+)$", re.MULTILINE)
-_LONG = 1.0  # seconds of compilation after which a remark says what is going on
+_LONG = 1.0  # seconds of compilation after which a message explains the delay
 
 
 # Freshness ----------------------------------------------------------------------------------------------------------
@@ -43,7 +44,7 @@ _LONG = 1.0  # seconds of compilation after which a remark says what is going on
 
 @cache
 def _source_stamp(file: str) -> str:
-    """Return a digest of a source file and of the kernel files that it imports, directly or not."""
+    """Return a digest of a source file and of the kernel files that it imports, directly or indirectly."""
     digest, seen, waiting = hashlib.sha256(), set(), [Path(file)]
     while waiting:
         path = waiting.pop()
@@ -60,7 +61,7 @@ def _source_stamp(file: str) -> str:
 
 @cache
 def _modules() -> frozenset[str]:
-    """Return the names of the files whose change makes kernels stale."""
+    """Return the names of the kernel files. A change in one of them makes compiled kernels stale."""
     return frozenset(path.stem for path in _PACKAGE.glob("*.py")) - {
         "__init__",
         "cache_folders",
@@ -74,7 +75,7 @@ def _modules() -> frozenset[str]:
 
 
 class _Locator(_CacheLocator):
-    """What Numba asks about the source of a function."""
+    """Provides Numba with facts about the source of a function."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
         self._py_file, self._line = file, function.__code__.co_firstlineno
@@ -94,23 +95,23 @@ class _Locator(_CacheLocator):
 
 
 class _Entries(CompileResultCacheImpl):
-    """How a compiled function becomes bytes."""
+    """Converts a compiled function to bytes."""
 
     _locator_classes = [_Locator]  # noqa: RUF012 (as in the base class)
 
 
 class _Files(IndexDataCacheFile):
-    """Index and entries of one function in one folder."""
+    """The index and the entries of one function in one folder."""
 
     def _load_index(self) -> dict[Any, str]:
         try:
             return super()._load_index()
-        except Exception as error:  # a pickle can fail in any way, for example where a class was renamed
+        except Exception as error:  # a pickle can fail in any way, for example if a class was renamed
             _log.debug("%s cannot be read and is replaced: %s", self._index_path, error)
             return {}
 
     def save(self, key: Any, data: Any) -> None:
-        """Write an entry, then the index; two processes that save the same signature write the same file."""
+        """Write an entry, then the index. Two processes that save the same signature write the same file."""
         name = self._data_name_pattern.replace("{number:d}", hashlib.sha256(repr(key).encode()).hexdigest()[:16])
         self._save_data(name, data)
         self._save_index(self._load_index() | {key: name})
@@ -140,19 +141,19 @@ class CompiledCache(FunctionCache):
 
     @property
     def cache_path(self) -> str:
-        """The folder that is written to."""
+        """The folder that entries are written to."""
         return os.fspath(writable_folder() or "")
 
     def flush(self) -> None:
-        """Forget all versions."""
+        """Remove all versions."""
         if writable_folder() is not None:
             self._opened()[0].flush()
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled version for a signature, or None if there is none that can be used."""
+        """Return the compiled version for a signature, or None if there is no usable one."""
         if not self._enabled:
             return None
-        rtsys.initialize(target_context)  # not `refresh`, which loads all that only a compilation needs: 0.17 s, 18 MB
+        rtsys.initialize(target_context)  # `refresh` would also load what only compilation needs: 0.17 s, 18 MB
         for files in self._opened():
             for key in self._keys(sig, target_context.codegen()):
                 try:
@@ -165,7 +166,7 @@ class CompiledCache(FunctionCache):
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled version, where there is a folder for it."""
+        """Store a compiled version, if a folder is writable."""
         _compilation.ends()
         if not self._enabled or not self._impl.check_cachable(data):
             return
@@ -178,7 +179,7 @@ class CompiledCache(FunctionCache):
             _compilation.cannot_be_kept(f"{writable_folder()}: {error.strerror or error}")
 
     def _keys(self, sig: Any, codegen: Any) -> list[Any]:
-        """Return the keys of the versions that can be used: for this processor, and for its level."""
+        """Return the keys of usable versions: for this processor, and for its level."""
         signature, target, code = self._index_key(sig, codegen)
         targets = {target, level_target(target)} - {None}
         return [(signature, one, code) for one in sorted(targets, key=lambda one: one != target)]
@@ -195,14 +196,14 @@ class CompiledCache(FunctionCache):
 
 
 class _Compilation:
-    """What has been compiled in this process; says so once if it takes long."""
+    """Measures the time of compilation in this process, and logs a message once if it takes long."""
 
     def __init__(self) -> None:
         self.depth, self.since, self.seconds = 0, 0.0, 0.0
         self.announced = self.warned = False
 
     def begins(self) -> None:
-        """Note that a kernel, perhaps one that another kernel calls, is compiled from now on."""
+        """Record that the compilation of a kernel begins, perhaps of one that another kernel calls."""
         now = time.perf_counter()
         if self.depth > 0:
             self.seconds += now - self.since
@@ -213,14 +214,14 @@ class _Compilation:
             _log.info("Compiling kernels%s; this can take half a minute. `longtail warm` does it beforehand.", once)
 
     def ends(self) -> None:
-        """Note that a kernel is compiled."""
+        """Record that the compilation of a kernel has ended."""
         now = time.perf_counter()
         if self.depth > 0:
             self.seconds += now - self.since
             self.depth, self.since = self.depth - 1, now
 
     def cannot_be_kept(self, why: str) -> None:
-        """Warn, once, that the next process will compile again."""
+        """Log a warning, once, that the next process has to compile again."""
         if not self.warned:
             self.warned = True
             _log.warning(

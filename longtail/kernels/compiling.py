@@ -1,14 +1,13 @@
-"""Decorators for Numba functions, chosen so that little is compiled and nothing twice.
+"""Decorators for Numba functions, designed so that little is compiled and nothing twice.
 
-Numba compiles a function anew for every combination of argument types, and by default with two wrappers: one that
-unpacks Python objects and one for C callers. Compiling the wrappers of a function
-that takes tuples of arrays takes longer than compiling the function itself, so functions that only other kernels call
-go without.
+Numba compiles a function for every combination of argument types, and by default with two wrappers: one that unpacks
+Python objects, and one for C callers. If a function takes tuples of arrays, compiling its wrappers takes longer than
+compiling the function itself. Functions that only other kernels call therefore have no wrappers.
 
-A plain number such as ``0`` in a call is a type of its own to Numba; ``np.int64(0)`` is not. Kernels that are compiled
-before the first answer therefore pass their constants as NumPy numbers.
+For Numba, a literal such as ``0`` in a call has a type of its own, but ``np.int64(0)`` has not. Kernels that are needed
+for the first prediction therefore pass constants as NumPy numbers, so that no further version is compiled.
 
-Compiled functions are kept on disk by :mod:`longtail.kernels.compiled_cache`.
+Compiled functions are stored on disk by :mod:`longtail.kernels.compiled_cache`.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from typing import Any
 
 import numba
 
-_TRIED_NUMBA = ("0.68.",)  # versions of Numba: the tests of kernels pass, and compiled kernels give the same bits
+_TRIED_NUMBA = ("0.68.",)  # tested versions: the tests of kernels pass, and results are the same to the last bit
 _LEAN = numba.__version__.startswith(_TRIED_NUMBA)
 
-if _LEAN:  # both change or extend parts of Numba that are not public; another version compiles as usual
+if _LEAN:  # this and the next import use private parts of Numba; other versions compile in the usual way
     from longtail.kernels.code_library import compile_lean
 try:
     from longtail.kernels.compiled_cache import CompiledCache
@@ -32,16 +31,16 @@ except ImportError:  # a version of Numba with other classes
 
 
 def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, **options: Any) -> Any:
-    """Compile a function as :func:`numba.njit` does; with `cache`, keep the result on disk where that is possible.
+    """Compile a function as :func:`numba.njit` does. With `cache`, store the result on disk if possible.
 
-    With `borrows`, the function and those that it calls neither make arrays nor return them, views included. It is
-    then compiled without reference counts, to about two thirds of the code.
+    `borrows` states that the function, and the functions it calls, neither create nor return arrays or views. It is
+    then compiled without reference counts, which reduces the code by about a third.
 
-    With `apart`, the compiler makes no copies of the function in its callers. That is for long functions, where a copy
-    takes long to compile and a call costs little beside what it does.
+    `apart` prevents the compiler from inlining the function into its callers. Use it for long functions: inlining them
+    takes long to compile, and a call is cheap compared with the work they do.
 
-    A function whose name begins with an underscore is one that only kernels call: it gets no wrappers and no entry on
-    disk of its own, unless ``no_cpython_wrapper=False`` asks for them.
+    A function whose name begins with an underscore is only called by kernels. It has no wrappers and no entry on disk,
+    unless ``no_cpython_wrapper=False`` is given.
     """
     if args and callable(args[0]):
         return njit(cache=cache, borrows=borrows, apart=apart, **options)(args[0])
@@ -51,7 +50,7 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
         wrappers = {"no_cfunc_wrapper": True, "no_cpython_wrapper": private}
         counting = {"_nrt": False} if borrows and _LEAN else {}
         dispatcher = numba.njit(*args, **(wrappers | counting | options))(function)
-        if not hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves a plain function
+        if not hasattr(dispatcher, "py_func"):  # with NUMBA_DISABLE_JIT it is the plain function
             return dispatcher
         if _LEAN:
             compile_lean(dispatcher, borrows, apart)
@@ -63,15 +62,15 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
 
 
 def _keep_on_disk(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Keep compiled versions of a function, in Numba's own cache where ours cannot be had."""
+    """Store compiled versions of a function on disk, in Numba's own cache if ours does not work with this version."""
     if CompiledCache is not None:
         dispatcher._cache = CompiledCache(function)
         return
-    with suppress(RuntimeError):  # no folder can be written
+    with suppress(RuntimeError):  # no folder is writable
         dispatcher.enable_caching()
 
 
 kernel = partial(njit, cache=True, nogil=True, no_cfunc_wrapper=True)
-"""A function that Python calls: cached on disk, and without the interpreter lock."""
+"""Decorator for a function that Python calls: it is cached on disk and releases the interpreter lock."""
 inner = partial(njit, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""A function that only kernels call."""
+"""Decorator for a function that only kernels call."""

@@ -1,4 +1,4 @@
-"""A sparse matrix as the tuple of arrays that kernels take."""
+"""A sparse matrix as a tuple of arrays, which kernels take as one argument."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Csr(NamedTuple):
-    """Rows of a sparse matrix: read-only int64 starts, int32 columns, float32 values."""
+    """Rows of a sparse matrix: read-only int64 row starts, int32 columns, float32 values."""
 
     ptr: np.ndarray
     idx: np.ndarray

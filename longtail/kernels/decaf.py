@@ -1,6 +1,6 @@
-"""Prediction of DECAF: points through its document block, clusters to their labels, probabilities of several networks.
+"""Kernels of DECAF's prediction: encode documents, expand clusters to their labels, and average several networks.
 
-All kernels are serial, release the interpreter lock and take a range of rows: see :mod:`longtail.kernels.pool`.
+All kernels are serial, release the interpreter lock and process a range of rows: see :mod:`longtail.kernels.pool`.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from longtail.kernels.search import dot_product
 
 
 class DocumentBlock(NamedTuple):
-    """Token table and document block, with the gates folded in."""
+    """Token table and document block, with the gates multiplied into the weights."""
 
     tokens: np.ndarray  # (D, d)
     R: np.ndarray  # (d, d)
     gate: np.ndarray  # (d,)
-    least: np.float32  # lower bound of what comes out: 0 for a ReLU, minus infinity for none
+    least: np.float32  # lower bound of the output: 0 for a ReLU, minus infinity for none
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
 def encode_documents(points, block, first, last, out):
-    """Encode points, scaled to length 1, as rows of out (N, d + 1), whose last number is 1 for the biases."""
+    """Scale points to length 1 and encode them as rows of out (N, d + 1). The last column is 1, for the biases."""
     ptr, idx, val = points.ptr, points.idx, points.val
     tokens, R, gate, least = block.tokens, block.R, block.gate, block.least
     d = tokens.shape[1]
@@ -58,7 +58,7 @@ def encode_documents(points, block, first, last, out):
 
 @njit(cache=True, nogil=True, borrows=True)
 def expand_clusters(clusters, ptr, members, first, last, out):
-    """Write the labels of the clusters of each row, in the order of the clusters, until the row of `out` is full."""
+    """Write the labels of each row's clusters to `out`, in the order of the clusters, until the row is full."""
     width = out.shape[1]
     for i in range(first, last):
         n = 0
@@ -75,7 +75,7 @@ def expand_clusters(clusters, ptr, members, first, last, out):
 
 @njit(cache=True, nogil=True, borrows=True)
 def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, odds):
-    """Replace log odds of a label by those of σ(label) σ(its cluster) (paper, "Prediction Pipeline").
+    """Replace the log odds of each label by those of σ(label) σ(its cluster) (paper, "Prediction Pipeline").
 
     lists (N, S) : positions of labels, -1 for none.
     """
@@ -90,7 +90,7 @@ def weigh_by_clusters(encoded, cluster_vectors, cluster_of, lists, first, last, 
 
 @njit(cache=True, nogil=True, borrows=True)
 def add_probabilities(odds, first, last, total):
-    """Add σ(odds) to `total`: the score of an ensemble is the mean probability."""
+    """Add σ(odds) to `total`, as the score of an ensemble is the mean probability."""
     for i in range(first, last):
         for a in range(odds.shape[1]):
             total[i, a] += probability(odds[i, a])

@@ -1,6 +1,6 @@
-"""Points through a small network, and the vote of their nearest neighbours' labels, row by row.
+"""Embed points with a small network, and let their nearest neighbours vote for labels, row by row.
 
-One row is computed in the same order alone and in a batch, so that its result does not depend on the other rows.
+The computations of a row are in the same order alone and in a batch, so that its result does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from longtail.kernels.compiling import njit
 from longtail.kernels.topk import top_k_pairs
 
-_LEAST_WEIGHT = np.float32(1e-20)  # of a neighbour, so that a label that only this neighbour has is still found
+_LEAST_WEIGHT = np.float32(1e-20)  # smallest weight of a neighbour; with 0, labels that only it has would be lost
 
 
 class Layers(NamedTuple):
-    """A network with one hidden layer, and what scales its output."""
+    """A network with one hidden layer, and the length of its output vectors."""
 
     hidden: np.ndarray  # W1 (D, h)
     hidden_bias: np.ndarray
@@ -27,14 +27,14 @@ class Layers(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Neighbours of some rows, the nearest first; an id of -1 ends a row."""
+    """The neighbours of some rows, the nearest first. An id of -1 marks the end of a row."""
 
     ids: np.ndarray  # (rows, m) int32
     nearness: np.ndarray  # (rows, m) float32
 
 
 class LabelledPoints(NamedTuple):
-    """Labels of the points that vote, as a CSR pattern, and the label vectors."""
+    """The labels of the points that vote, as a CSR pattern, and the label vectors."""
 
     ptr: np.ndarray
     labels: np.ndarray
@@ -42,7 +42,7 @@ class LabelledPoints(NamedTuple):
 
 
 class VoteRule(NamedTuple):
-    """How neighbours vote; see :class:`longtail.models.dxml.knn_vote.Vote`."""
+    """Settings of the vote; see :class:`longtail.models.dxml.knn_vote.Vote`."""
 
     n_neighbors: int
     sharpness: np.float32
@@ -53,7 +53,7 @@ class VoteRule(NamedTuple):
 def embed_rows(x, layers, column, first, last, out):
     """Set out[i, column:column + l] to length * unit(act(x W1 + b1) W2 + b2), for rows first..last.
 
-    x : SparseRows, scaled to length 1 here; layers : Layers. An output of zeros stays so.
+    x : SparseRows, which are scaled to length 1 here; layers : Layers. An output of zeros is not scaled.
     """
     h, d = layers.output.shape
     middle = np.empty(h, np.float32)
@@ -88,7 +88,7 @@ def embed_rows(x, layers, column, first, last, out):
 
 @njit(cache=True, nogil=True)
 def add_feature_cosines(near, x, points, n_features, weight, first, last):
-    """Add weight * the cosine of features to the nearness of each neighbour and sort again, for rows first..last.
+    """Add weight * the cosine of features to the nearness of each neighbour, and sort again, for rows first..last.
 
     near : Nearest, changed in place; x : SparseRows of the rows; points : SparseRows of the neighbours, of length 1.
     """
@@ -128,8 +128,9 @@ def _inner_product(a, b):
 def vote_nearest(near, points, voters, rule, first, last, top):
     """Find the labels with the largest share of the neighbours' weights, for rows first..last.
 
-    A neighbour has the weight exp(sharpness * (its nearness - the nearest's)): 0 for a plain average. A label's share
-    is then multiplied by exp(label_weight * (its cosine with the point - the highest such cosine)).
+    The weight of a neighbour is exp(sharpness * (its nearness - nearness of the nearest)). With a sharpness of 0, all
+    neighbours have the same weight. The share of a label is then multiplied by exp(label_weight * (its cosine with the
+    point - the highest such cosine)).
 
     near : Nearest; points : (rows, d); voters : LabelledPoints; rule : VoteRule; top : TopLabels, filled.
     """

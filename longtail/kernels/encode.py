@@ -1,4 +1,4 @@
-"""Points as sums of feature vectors: the first kernels of a prediction by a network."""
+"""Encode points as weighted sums of feature vectors: the first step of a prediction by a network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from longtail.sparse import frozen
 
 
 class SparseRows(NamedTuple):
-    """Points as the three arrays of a CSR matrix, as kernels take them; `ptr` need not begin at 0."""
+    """Points as the three arrays of a CSR matrix. `ptr` need not begin at 0."""
 
     ptr: np.ndarray
     idx: np.ndarray
@@ -25,11 +25,11 @@ class SparseRows(NamedTuple):
 
     @classmethod
     def single(cls, indices: np.ndarray, values: np.ndarray) -> SparseRows:
-        """Return one point by its features and their values."""
+        """Return one point with the given features and values."""
         return cls(np.array([0, len(indices)], np.int32), indices, values)
 
     def divided(self, column: int) -> tuple[SparseRows, SparseRows]:
-        """Return the features before a column, and those from it on, which are counted from 0 again."""
+        """Split the features at a column. In the second part, they are counted from 0 again."""
         before = self.idx < column
         ends = np.zeros(len(before) + 1, self.ptr.dtype)
         np.cumsum(before, out=ends[1:])
@@ -46,7 +46,7 @@ class SparseRows(NamedTuple):
 def encode_whole(ptr, idx, val, table, bias, unit, first, last, out):
     """Set out[i] (d,) to bias + the sum of val * table[idx] over row i, for rows first..last.
 
-    With `unit` a point is scaled to length 1 first. One row gives the same result alone and in a batch.
+    With `unit`, points are scaled to length 1 first. A row gives the same result alone and in a batch.
     """
     d = table.shape[1]
     for i in range(first, last):

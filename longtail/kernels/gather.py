@@ -1,4 +1,4 @@
-"""Select the rows and features of one tree node from a sparse matrix, and put trained weights together."""
+"""Select the rows and features of one tree node from a sparse matrix, and collect the trained weights of nodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from longtail.kernels.compiling import njit
 
 @njit(cache=True, nogil=True)
 def gather_rows(indptr, indices, data, rows, place):
-    """Return the chosen rows as a CSR over only the features that occur in them.
+    """Return the chosen rows as a CSR matrix with only the features that occur in them.
 
-    `place` is scratch of D entries, all -1 before and after. Return indptr, indices, data, |x|^2, and the features.
+    The result is indptr, indices, data, |x|^2, and the features. `place` is scratch of D entries, all -1 before and
+    after.
     """
     n = rows.shape[0]
     nnz = 0
@@ -47,9 +48,9 @@ def gather_rows(indptr, indices, data, rows, place):
 
 @njit(cache=True, nogil=True, borrows=True)
 def fill_signs(point_ptr, points, first, last, where, signs):
-    """Set signs[i, j] to +1 if point i belongs to node first + j, else to -1; `where` maps a point to its row.
+    """Set signs[i, j] to +1 if point i belongs to node first + j, else to -1. `where` maps a point to its row.
 
-    Columns beyond the nodes are 0: the solver leaves the weights of such a problem at 0.
+    Columns beyond the nodes are 0, for which the solver leaves all weights at 0.
     """
     signs[:] = 0.0
     for i in range(signs.shape[0]):
@@ -62,10 +63,10 @@ def fill_signs(point_ptr, points, first, last, where, signs):
 
 @njit(cache=True, nogil=True)
 def prune(weights, features, n_lanes, threshold, value):
-    """Return the weights of magnitude `threshold` or more as (feature, lane, value, scales), and the biases.
+    """Return the weights with a magnitude of at least `threshold` as (feature, lane, value, scales), and the biases.
 
-    `value` is an empty array of the type to store: float32, or int8 in whole steps of the node's scale, which is 1/127
-    of its largest weight.
+    `value` is an empty array of the type to store. It may be float32, or int8: then weights are rounded to multiples of
+    the node's scale, which is 1/127 of its largest weight.
     """
     d = weights.shape[0] - 1
     count = 0
@@ -103,7 +104,7 @@ def count_features(feature, counts):
 
 @njit(cache=True, nogil=True, borrows=True)
 def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
-    """Append (node, value) to the row of each feature; calls in the order of nodes keep rows sorted by node."""
+    """Append (node, value) to the row of each feature. If called in the order of nodes, rows are sorted by node."""
     for p in range(feature.shape[0]):
         slot = cursor[feature[p]]
         node_out[slot] = first_node + lane[p]
@@ -113,7 +114,7 @@ def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
 
 @njit(cache=True, nogil=True)
 def lift(row_ptr, nodes, parent, n_parents):
-    """Replace the nodes of each point by their parents, each once per point. Return (ptr, parents)."""
+    """Replace the nodes of each point by their parents, without duplicates. Return (ptr, parents)."""
     n = row_ptr.shape[0] - 1
     seen = np.full(n_parents, -1, np.int64)
     out_ptr = np.empty(n + 1, np.int64)

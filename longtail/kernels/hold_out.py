@@ -1,4 +1,4 @@
-"""Kernel that chooses points to hold out of training without taking any label's last training point."""
+"""Choose points to hold out of training, but never the last training point of a label."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from longtail.kernels.compiling import njit
 
 @njit(cache=True, nogil=True)
 def mark_spare_rows(indptr: np.ndarray, labels: np.ndarray, n_labels: int, order: np.ndarray, quota: int) -> np.ndarray:
-    """Mark up to ``quota`` rows, tried in the given order, such that every label keeps an unmarked row.
+    """Mark up to ``quota`` rows in the given order, skipping rows with which a label would lose its last unmarked row.
 
     Parameters
     ----------
     indptr, labels : arrays
-        CSR structure of the (N, L) label matrix, no label twice in a row.
+        CSR structure of the (N, L) label matrix, without duplicate labels in a row.
     n_labels : int
         L.
     order : array, shape (N,)
-        The rows in the order in which they are tried.
+        The rows, in the order in which they are considered.
     quota : int
         Largest number of rows to mark.
 

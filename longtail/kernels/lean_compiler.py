@@ -1,13 +1,13 @@
-"""Steps of Numba's compiler in fewer instructions, with the same result.
+"""Faster versions of some steps of Numba's compiler, with the same result.
 
-Most of the time that a kernel takes to compile is spent in Python, not in LLVM, and most of that in proportion to the
-number of instructions that are written for it. What :data:`REPLACED` holds takes the place of Numba's own functions
-while a kernel of longtail is compiled (see :mod:`longtail.kernels.code_library`):
+Most of the time of compiling a kernel is spent in Python, not in LLVM, and it is roughly proportional to the number of
+LLVM instructions that Numba writes. While a kernel of longtail is compiled, the functions in :data:`REPLACED` replace
+Numba's own (see :mod:`longtail.kernels.code_library`):
 
-- one element of an array is read or written by 5 to 8 instructions instead of 30 to 50, of which LLVM makes the same
-  machine code (loops over ranges and the ends of variables' lives, too, were tried in fewer: no gain);
-- what is live in each block is computed where it is needed, not after every pass;
-- a pass that has nothing to do is passed over, and sizes of types are computed once.
+- Reading or writing one element of an array takes 5 to 8 instructions instead of 30 to 50. LLVM makes the same machine
+  code of both. (Fewer instructions for loops over ranges, and for the ends of variables' lives, gained nothing.)
+- The live variables of each block are computed when they are needed, not after every pass.
+- Passes that have nothing to do are skipped, and the sizes of types are computed only once.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from numba.core import errors, ir, ir_utils, lowering, postproc, transforms, typ
 from numba.np import arrayobj
 
 _NUMBERS = (types.Number, types.Boolean)
-_MAKING = ("call", "binop", "inplace_binop", "unary")  # expressions that can make an array
+_MAKING = ("call", "binop", "inplace_binop", "unary")  # expressions that can create an array
 
 # Elements of arrays -------------------------------------------------------------------------------------------------
 
 
 def _is_element(array: Any, index: Any, context: Any) -> bool:
-    """Return whether an index leads to one number of a contiguous array, without a check of bounds."""
+    """Return whether an index selects one number of a contiguous array, and bounds are not checked."""
     if context.enable_boundscheck or type(array) is not types.Array or array.layout != "C":
         return False
     if not isinstance(array.dtype, _NUMBERS):
@@ -37,7 +37,7 @@ def _is_element(array: Any, index: Any, context: Any) -> bool:
 
 
 def _element(lower: Any, kind: Any, index_kind: Any, array: Any, index: Any) -> Any:
-    """Return the address of an element. Negative indices count from the end, as everywhere in Python."""
+    """Return the address of an element. Negative indices count from the end, as in Python."""
     context, builder = lower.context, lower.builder
     model = context.data_model_manager[kind]
     shape = model.get_field_position("shape")
@@ -56,7 +56,7 @@ _usual_getitem, _usual_setitem = lowering.Lower.lower_getitem, lowering.Lower.lo
 
 
 def _lower_getitem(self: Any, result: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
-    """Read an element of an array."""
+    """Generate code that reads an element of an array."""
     array_kind, index_kind = signature.args
     if not _is_element(array_kind, index_kind, self.context):
         return _usual_getitem(self, result, expr, value, index, signature)
@@ -67,7 +67,7 @@ def _lower_getitem(self: Any, result: Any, expr: Any, value: Any, index: Any, si
 
 
 def _lower_setitem(self: Any, target: Any, index: Any, value: Any, signature: Any) -> Any:
-    """Write an element of an array."""
+    """Generate code that writes an element of an array."""
     array_kind, index_kind, value_kind = signature.args
     if not (_is_element(array_kind, index_kind, self.context) and isinstance(value_kind, _NUMBERS)):
         return _usual_setitem(self, target, index, value, signature)
@@ -87,7 +87,7 @@ _usual_rewrites = typed_passes.NopythonRewrites.run_pass
 
 
 def _postprocess(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
-    """Bring blocks into order. Only generators need to know at once which variables are live where."""
+    """Sort the blocks. Only generators need the live variables of each block at this point."""
     if self.func_ir.is_generator:
         _usual_postprocess(self, emit_dels, extend_lifetimes)
         return
@@ -106,7 +106,7 @@ def _expressions(blocks: Any) -> Any:
 
 
 def _inline_closures(self: Any, state: Any) -> Any:
-    """Make closures and list comprehensions part of the function, if it has any."""
+    """Inline closures and list comprehensions, if the function has any."""
     made = {statement.value.op for statement in _expressions(state.func_ir.blocks)}
     if made & {"make_function", "build_list"} or _calls_reduce(state.func_ir):
         return _usual_closures(self, state)
@@ -119,7 +119,7 @@ def _calls_reduce(func_ir: Any) -> bool:
 
 
 def _rewrite(self: Any, state: Any) -> Any:
-    """Merge operations on whole arrays, if a function makes an array at all."""
+    """Fuse operations on whole arrays, if a function creates an array at all."""
     for statement in _expressions(state.func_ir.blocks):
         if statement.value.op in _MAKING and isinstance(state.typemap[statement.target.name], types.Array):
             return _usual_rewrites(self, state)
@@ -170,7 +170,7 @@ def _with_memory(usual: Callable[..., int]) -> Callable[..., int]:
 
 
 def _plain(self: Any, message: str) -> str:
-    """Return a message without colours. Numba words some for every statement, in case it is wrong."""
+    """Return a message without colours. Numba formats messages for every statement, in case it is wrong."""
     return message
 
 
@@ -186,4 +186,4 @@ REPLACED: list[tuple[Any, str, Any]] = [
     (llvm.Type, "get_abi_size", _with_memory(llvm.Type.get_abi_size)),
     *[(_COLOURS, kind, _plain) for kind in ("code", "errmsg", "filename", "highlight", "indicate")],
 ]
-"""Owner, name and what takes its place while a kernel is compiled."""
+"""Owner, name and replacement of each attribute that is replaced while a kernel is compiled."""

@@ -1,6 +1,6 @@
-"""How alike points and labels are as sparse vectors, for given pairs.
+"""Compute the similarity of points and labels as sparse vectors, for given pairs.
 
-Serial, free of the interpreter lock, over a range of rows: see :mod:`longtail.kernels.pool`.
+Kernels are serial, release the interpreter lock and process a range of rows: see :mod:`longtail.kernels.pool`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _FEW_FEATURES = 32  # of a point, whose larger table stays in the fastest cache
 
 
 class LabelVectors(NamedTuple):
-    """Sparse vectors of labels, of length 1 or empty; a single row start stands for no vectors at all."""
+    """Sparse vectors of labels, of length 1 or empty. If `ptr` has a single entry, there are no vectors at all."""
 
     ptr: np.ndarray  # (L + 1,)
     idx: np.ndarray
@@ -24,7 +24,7 @@ class LabelVectors(NamedTuple):
 
 
 class Profile(NamedTuple):
-    """What pairs are compared by: 3 features by the label's text, 1 by the mean of its points."""
+    """The vectors for comparing pairs: label texts give 3 features of a pair, means of labels' points give 1."""
 
     text: LabelVectors
     centroids: LabelVectors
@@ -32,7 +32,7 @@ class Profile(NamedTuple):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _feature_slot(keys, feature):
-    """Slot of a feature in an open hash table whose length is a power of two; free slots hold -1."""
+    """Find the slot of a feature in an open hash table, whose length is a power of two. Free slots hold -1."""
     mask = np.uint32(keys.shape[0] - 1)
     slot = (np.uint32(feature) * np.uint32(2654435761) >> np.uint32(8)) & mask
     while keys[slot] >= 0 and keys[slot] != feature:
@@ -68,8 +68,8 @@ def fill_table(points, i, keys, values):
 def _compare(vectors, label, keys, values, out):
     """Compare a point with one label: out (1 or 3,).
 
-    Written are the inner product; then the share of the label's squared length that lies on features of the point, and
-    the share of the point's that lies on features of the label.
+    The first feature is the inner product. The second is the share of the label's squared length on features that the
+    point has, the third the share of the point's squared length on features that the label has.
     """
     product, covered, covers = np.float32(0.0), np.float32(0.0), np.float32(0.0)
     for q in range(vectors.ptr[label], vectors.ptr[label + 1]):
@@ -87,7 +87,7 @@ def _compare(vectors, label, keys, values, out):
 
 @inner(borrows=True)
 def compare_profile(profile, label, keys, values, out):
-    """Write all features by which a point is compared with one label."""
+    """Write all features of the comparison of a point with one label."""
     n = 0
     if profile.text.ptr.shape[0] > 1:
         _compare(profile.text, label, keys, values, out[:3])
@@ -109,7 +109,7 @@ def prefetch_label(profile, label):
 
 @njit(cache=True, nogil=True)
 def write_likeness(points, profile, labels, first, last, out):
-    """Compare rows first..last with each of their listed labels (N, S), -1 after the last; out (N, S, features)."""
+    """Compare rows first..last with each of their labels (N, S), where -1 means none: out (N, S, features)."""
     for i in range(first, last):
         size = table_size(points, i)
         keys, values = np.empty(size, np.int32), np.empty(size, np.float32)

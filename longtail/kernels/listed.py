@@ -1,4 +1,4 @@
-"""Exact scores of listed labels: inner products of points with the vectors of some labels each."""
+"""Compute exact scores of listed labels: the inner products of each point with the vectors of its labels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from longtail.kernels.prefetch import LINE_BYTES, prefetch
 from longtail.kernels.search import dot_product
 from longtail.kernels.topk import ABOVE_ZERO, BELOW_ONE, top_k_pairs
 
-_AHEAD = 3  # labels whose vectors are loaded meanwhile
+_AHEAD = 3  # how many labels ahead vectors are prefetched
 
 
 @njit(cache=True, nogil=True, borrows=True)
 def score_lists(points, vectors, lists, first, last, out):
-    """Write out[i, a] = points[i] · vectors[lists[i, a]], and the floor where there is no vector (-1).
+    """Write out[i, a] = points[i] · vectors[lists[i, a]], or FLOOR if lists[i, a] is -1.
 
-    The vectors are all over memory: each is loaded while those before it are multiplied.
+    The vectors are scattered in memory, so that each is prefetched while those before it are multiplied.
     """
     dim = np.int64(vectors.shape[1])
     for i in range(first, last):
@@ -32,7 +32,7 @@ def score_lists(points, vectors, lists, first, last, out):
 
 @njit(cache=True, nogil=True, borrows=True)
 def look_up(position, labels, first, last, out):
-    """Write out[i, a] = position[labels[i, a]], and -1 where there is no label."""
+    """Write out[i, a] = position[labels[i, a]], or -1 if there is no label."""
     for i in range(first, last):
         for a in range(labels.shape[1]):
             out[i, a] = position[labels[i, a]] if labels[i, a] >= 0 else np.int32(-1)
@@ -40,7 +40,7 @@ def look_up(position, labels, first, last, out):
 
 @njit(cache=True, nogil=True)
 def best_listed(labels, odds, first, last, best):
-    """Write the k labels of highest log odds per row, with probabilities; ties go to the smaller label number."""
+    """Write the k labels with the highest log odds of each row, with their probabilities. Ties: the smaller label."""
     width, k = labels.shape[1], best.labels.shape[1]
     at = np.empty(k, np.int32)
     height = np.empty(k, np.float32)

@@ -1,4 +1,4 @@
-"""The margin loss with stochastic negative mining, row by row. Smooth losses are written in NumPy in neural/losses."""
+"""Compute the margin loss with stochastic negative mining, row by row. Smooth losses are in neural/losses, in NumPy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from longtail.kernels.topk import top_k_row
 def margin_rows(scores, ptr, places, c, n_hard, first, last):
     """Replace rows first..last of `scores` by the gradient of their loss, and return the sum of the losses.
 
-    The loss of row i is the mean over its positives p of the sum over its `n_hard` highest negatives n of
-    [s_n - s_p + c]+.
+    The loss of a row is the mean, over its positives p, of the sum of [s_n - s_p + c]+ over the `n_hard` negatives n
+    with the highest scores.
     """
     n = scores.shape[1]
     hard = np.empty(min(n_hard, n), np.int64)

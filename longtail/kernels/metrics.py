@@ -1,7 +1,7 @@
-"""Counting for the metrics: which predictions are right, and what they and the best possible ranking gain.
+"""Count for the metrics which predictions are correct, and the gains of these and of the best possible ranking.
 
-The kernels are serial: they take tens of milliseconds for 100,000 points, sum in the order of the rows (metrics do not
-depend on the number of threads) and may be called from any thread.
+The kernels are serial: 100,000 points take tens of milliseconds. Sums are in the order of the rows, so that metrics do
+not depend on the number of threads. They may be called from any thread.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longtail.kernels.topk import top_k_pairs
 
 @njit(cache=True, nogil=True)
 def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
-    """Return whether ``label`` is in ``sorted_ids[lo:hi]``, by bisection: a point may have hundreds of labels."""
+    """Return whether ``label`` is in ``sorted_ids[lo:hi]``. Use bisection, as a point may have hundreds of labels."""
     while lo < hi:
         middle = (lo + hi) // 2
         if sorted_ids[middle] < label:
@@ -28,7 +28,7 @@ def _is_in(sorted_ids: np.ndarray, lo: int, hi: int, label: int) -> bool:
 
 @njit(cache=True, nogil=True)
 def first_repeat(indptr: np.ndarray, indices: np.ndarray, n_labels: int) -> int:
-    """Return the first row that holds a label twice, or -1."""
+    """Return the first row with a duplicate label, or -1."""
     last_row = np.zeros(n_labels, np.int64)  # of each label, counted from 1
     for row in range(indptr.shape[0] - 1):
         for p in range(indptr[row], indptr[row + 1]):
@@ -40,7 +40,7 @@ def first_repeat(indptr: np.ndarray, indices: np.ndarray, n_labels: int) -> int:
 
 @njit(cache=True, nogil=True)
 def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, set_indices: np.ndarray) -> np.ndarray:
-    """Return for each entry of one CSR pattern whether another one, with sorted rows, has it too: (nnz,) bool."""
+    """Return for each entry of a CSR pattern whether another pattern, with sorted rows, has it, too: (nnz,) bool."""
     found = np.zeros(indices.shape[0], np.bool_)
     for row in range(indptr.shape[0] - 1):
         lo, hi = set_indptr[row], set_indptr[row + 1]
@@ -54,7 +54,7 @@ def csr_is_in(indptr: np.ndarray, indices: np.ndarray, set_indptr: np.ndarray, s
 def csr_top_k_scaled(
     indptr: np.ndarray, indices: np.ndarray, data: np.ndarray, factors: np.ndarray, k: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rank each row by ``data * factors[indices]`` and keep the k best, best first. Returns indptr and indices."""
+    """Rank each row by ``data * factors[indices]`` and keep the k best, best first. Return indptr and indices."""
     n_rows = indptr.shape[0] - 1
     out_indptr = np.zeros_like(indptr)
     longest = 0
@@ -82,7 +82,7 @@ def tally(
     weights: np.ndarray,
     ks: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, int, int]:
-    """Count what a ranking gets right at each k.
+    """Count the correct predictions of a ranking at each k, and sum their gains.
 
     Parameters
     ----------
@@ -91,28 +91,29 @@ def tally(
     ranked_indptr, ranked_indices : arrays
         CSR pattern of the predictions, each row best first.
     weights : array, shape (L,)
-        What a right label counts (its inverse propensity).
+        Weight of each label: its inverse propensity.
     ks : int array, shape (K,)
-        Ascending and distinct.
+        Cut-offs, ascending and distinct.
 
     Returns
     -------
     sums : array, shape (K, 7)
-        Over the rows that have labels, within the first ``ks[j]``: right predictions; their weight; their weight over
-        the discount of their rank; the last two of the best possible ranking; nDCG; recall.
+        Sums over the rows that have labels, for the first ``ks[j]`` predictions: number of correct ones; their weights;
+        their weights times the discounts of their ranks; the last two sums for the best possible ranking; nDCG; recall.
     right_at : int array, shape (nnz of the predictions,)
-        The rank, from 1, of each prediction that is right; 0 for the others and those beyond the greatest k.
+        The rank, from 1, of each correct prediction; 0 for the others and for those beyond the largest k.
     n_points : int
-        Rows with labels.
+        Number of rows with labels.
     twice : int
-        The first row that holds a label twice within the greatest k, or -1. Such a row makes the rest meaningless.
+        The first row with a duplicate label within the largest k, or -1. If there is one, all other results are
+        meaningless.
     """
     depth = ks[-1]
     discount = 1.0 / np.log2(np.arange(depth) + 2.0)
     ideal_dcg = np.cumsum(discount)
     sums = np.zeros((ks.shape[0], 7))
     right_at = np.zeros(ranked_indices.shape[0], np.int32)
-    best = np.empty(depth)  # the row's greatest weights, descending: the best possible ranking
+    best = np.empty(depth)  # the largest weights of the row, descending: the best possible ranking
     n_points = 0
     for row in range(true_indptr.shape[0] - 1):
         lo, hi = true_indptr[row], true_indptr[row + 1]

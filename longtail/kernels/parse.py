@@ -1,12 +1,11 @@
-"""Kernels that read and write rows of ``l1,l2 f:v f:v …``, over blocks of bytes.
+"""Read and write rows of ``l1,l2 f:v f:v …`` in blocks of bytes.
 
-One kernel reads every sparse text format of the field: rows of the XMC repository (labels, then pairs), svmlight rows,
-and the rows of a matrix (pairs only). Each row is sorted, without duplicates and without zeros.
+One kernel reads all sparse text formats: rows of the XMC repository (labels, then pairs), svmlight rows, and rows of a
+matrix (pairs only). Rows are sorted, and have no duplicates and no zeros.
 
-Values are rounded to float32 correctly. A decimal ``m · 10^e`` computed in float64 has a relative error below 2^-50, so
-that the result is certain if both ends of that interval round to the same float32. Otherwise (about one value in a
-hundred million) the position is recorded, the caller computes that value exactly, and the block is read again with the
-exact values.
+Values are correctly rounded to float32. If a decimal ``m · 10^e`` is computed in float64, its relative error is below
+2^-50. The result is certain if both ends of that interval round to the same float32. Otherwise (about one value in a
+hundred million) the position is recorded, the caller computes the exact value, and the block is read again with it.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from numba import types
 
 from longtail.kernels.compiling import njit
 
-# What can be wrong with a token; the caller turns code and position into a message.
+# Kinds of errors of a token. The caller makes a message from the kind and the position.
 OK, NOT_INDEX, NOT_PAIR, NOT_NUMBER, TOO_LARGE, LABEL_RANGE, FEATURE_RANGE = range(7)
 
-# Places of `found`, what parse_rows reports besides its code.
+# Positions in `found`, the further results of parse_rows.
 N_ROWS, FILLED, N_LABELS, N_VALUES, N_UNSURE, AT = range(6)
 
-_LOWEST, _HIGHEST = -65, 39  # m < 10^18: below the first every float32 is 0, from the second on none is finite
+_LOWEST, _HIGHEST = -65, 39  # as m < 10^18: with smaller e every float32 is 0, with e from 39 on none is finite
 _POWERS = np.array([float(f"1e{e}") for e in range(_LOWEST, _HIGHEST)])
-_FULL = 10**17  # digits beyond the 18th change m by less than the margin
+_FULL = 10**17  # digits after the 18th change m by less than the margin
 _MARGIN = 2.0**-50
 _TAB, _NEWLINE, _RETURN, _SPACE, _HASH, _PLUS, _COMMA, _MINUS, _DOT, _ZERO, _NINE, _COLON = b"\t\n\r #+,-.09:"
 
@@ -35,7 +34,7 @@ _bool, _int = types.boolean, types.int64
 
 @njit(types.UniTuple(_int, 3)(_bytes), cache=True, nogil=True)
 def count(text: np.ndarray) -> tuple[int, int, int]:
-    """Count lines, colons and commas of a block: upper bounds of its rows, pairs and further labels."""
+    """Count the lines, colons and commas of a block: upper bounds for its rows, pairs and additional labels."""
     lines, colons, commas = 0, 0, 0
     for c in text:
         lines += c == _NEWLINE
@@ -46,7 +45,7 @@ def count(text: np.ndarray) -> tuple[int, int, int]:
 
 @njit(types.void(_i64), cache=True, nogil=True, no_cpython_wrapper=False)
 def _sort(keys: np.ndarray) -> None:
-    """Sort in place by merging: insertion sort on runs of 16, then merges between two buffers."""
+    """Sort in place: runs of 16 by insertion, then by merging runs between two buffers."""
     n = keys.size
     for lo in range(0, n, 16):
         for i in range(lo + 1, min(lo + 16, n)):
@@ -75,10 +74,10 @@ def _sort(keys: np.ndarray) -> None:
 
 @njit(_int(_i32, _f32, _int, _int, _bool), cache=True, nogil=True)
 def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> int:
-    """Sort index[lo:hi] with its values, merge duplicates (sum, or the largest), drop zeros; return the new end."""
+    """Sort index[lo:hi] with its values, merge duplicates (sum or largest), and drop zeros. Return the new end."""
     keys, old = np.empty(hi - lo, np.int64), np.empty(hi - lo, np.float32)
     for j in range(hi - lo):
-        keys[j] = (np.int64(index[lo + j]) << 32) | j  # the position keeps duplicates in the order of the file
+        keys[j] = (np.int64(index[lo + j]) << 32) | j  # with the position, duplicates stay in the order of the file
         old[j] = value[lo + j]
     _sort(keys)
     end, last, total = lo, np.int64(-1), np.float32(0)
@@ -99,7 +98,7 @@ def _tidy(index: np.ndarray, value: np.ndarray, lo: int, hi: int, add: bool) -> 
 
 @njit(_int(_i32, _int, _int), cache=True, nogil=True)
 def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
-    """Sort labels[lo:hi] and drop duplicates; return the new end."""
+    """Sort labels[lo:hi] and drop duplicates. Return the new end."""
     keys = np.empty(hi - lo, np.int64)
     for j in range(hi - lo):
         keys[j] = labels[lo + j]
@@ -114,7 +113,7 @@ def _tidy_labels(labels: np.ndarray, lo: int, hi: int) -> int:
 
 @njit(types.Tuple((_int, _int, _int, _bool))(_bytes, _int), cache=True, nogil=True)
 def _decimal(text: np.ndarray, i: int) -> tuple[int, int, int, bool]:
-    """Read an unsigned decimal at text[i]: return the position after it, m and e of m · 10^e, and whether it is one."""
+    """Read an unsigned decimal at text[i]. Return the position after it, m and e of m · 10^e, and if it is valid."""
     m, e, seen = np.int64(0), np.int64(0), False
     while _ZERO <= text[i] <= _NINE:
         if m < _FULL:
@@ -147,7 +146,7 @@ def _decimal(text: np.ndarray, i: int) -> tuple[int, int, int, bool]:
 
 @njit(types.Tuple((types.float32, _bool))(_int, _int), cache=True, nogil=True)
 def _rounded(m: int, e: int) -> tuple[np.float32, bool]:
-    """Return m · 10^e as float32, infinite if it is too large, and whether the rounding is certain."""
+    """Return m · 10^e as float32 (infinite if it is too large), and whether the rounding is certainly correct."""
     if m == 0 or e < _LOWEST:
         return np.float32(0), True
     if e >= _HIGHEST:
@@ -183,23 +182,23 @@ def parse_rows(
     Parameters
     ----------
     text : uint8 array
-        Whole lines; the last byte is a newline.
+        Complete lines. The last byte is a newline.
     with_labels : bool
-        Whether rows begin with labels; otherwise they hold pairs only.
+        Whether rows begin with labels. Otherwise they have only pairs.
     loose : bool
-        The habits of svmlight: blank lines are skipped, ``#`` opens a comment.
+        Allow what svmlight allows: blank lines are skipped, and ``#`` starts a comment.
     add : bool
-        Duplicate pairs are summed; otherwise the largest value stays.
+        Sum the values of duplicate pairs. Otherwise keep the largest value.
     n_labels, n_features : int
-        Indices must lie below these.
+        Upper bounds of the indices.
     label_ptr, labels, ptr, index, value : arrays
-        Filled: offsets of each row (one more than rows) and contents, at least as large as `count` says.
+        Output: offsets of the rows (one more than rows), and contents. They must be as large as `count` requires.
     exact : float32 array
-        Exact values of those that cannot be rounded with certainty, in their order; empty on the first reading.
+        The exact values of those that could not be rounded with certainty, in order. Empty at the first reading.
     unsure : int64 array
-        Filled with the positions of such values as far as it goes.
+        Output: the positions of such values, as many as fit.
     found : int64 array
-        Filled: N_ROWS, FILLED (rows up to the last one not blank), N_LABELS, N_VALUES, N_UNSURE, AT (error position).
+        Output: N_ROWS, FILLED (rows up to the last one not blank), N_LABELS, N_VALUES, N_UNSURE, AT (error position).
 
     Returns
     -------
@@ -224,7 +223,7 @@ def parse_rows(
         while text[i] != _NEWLINE:
             at, k = i, np.int64(0)
             while _ZERO <= text[i] <= _NINE:
-                if i - at < 18:  # longer is out of any range already
+                if i - at < 18:  # with more digits, the number is out of range anyway
                     k = k * 10 + (np.int64(text[i]) - _ZERO)
                 i += 1
             c = text[i]
@@ -307,7 +306,7 @@ def parse_rows(
 
 @njit(_int(_u8, _int, _int), cache=True, nogil=True)
 def _put(out: np.ndarray, at: int, k: int) -> int:
-    """Write a whole number; return the new end."""
+    """Write an integer at out[at]. Return the position after it."""
     digits, rest = 1, k
     while rest >= 10:
         rest //= 10
@@ -333,20 +332,20 @@ def format_rows(
     Parameters
     ----------
     out : uint8 array
-        Filled; large enough.
+        Output. It must be large enough.
     label_ptr, labels : arrays
         Offsets of each row's labels (one more than rows), and the labels.
     ptr, index : arrays
         The same for the pairs.
     numbers : uint8 array
-        The values as a JSON array, ``[0.5,1.0]``, written elsewhere with the fewest digits that give float32 back.
+        The values as a JSON array, ``[0.5,1.0]``, with the fewest digits from which float32 can be restored.
     gap : bool
-        Whether a row without labels begins with a space, as rows that could have had some do.
+        Whether a row without labels begins with a space, as in formats with labels.
 
     Returns
     -------
     int
-        Bytes written.
+        Number of bytes written.
     """
     at, cursor = 0, 1
     for row in range(ptr.size - 1):

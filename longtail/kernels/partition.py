@@ -1,9 +1,9 @@
-"""Split points in two so that one ranking of labels suits each half: the nDCG partition of FastXML.
+"""Split points into two sides, such that one ranking of labels suits all points of a side: FastXML's nDCG partition.
 
-Each side ranks the labels for all of its points; the gain of a point is the nDCG of that ranking against its labels.
-Points start on random sides. Two steps alternate: the sides rank the labels so that the gain of their points is largest
-(by the summed weights of their points: Prabhu and Varma, 2014, theorem 1), and the points move to the side of larger
-gain. Neither step can lower the sum of gains, so this ends.
+Each side has one ranking of the labels. The gain of a point is the nDCG of its side's ranking for its labels. Points
+start on random sides. Two steps alternate: each side ranks the labels so that the sum of its points' gains is largest
+(by the summed weights of its points: Prabhu and Varma, 2014, theorem 1), and each point moves to the side with the
+larger gain. No step can reduce the sum of gains, so that the process ends.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from longtail.kernels.compiling import njit
 from longtail.kernels.topk import top_k_pairs
 
-_ABSENT = np.float32(1e-9)  # weight of a point of the other side: its labels rank after all labels of this side
+_ABSENT = np.float32(1e-9)  # weight of points of the other side: their labels rank after all labels of this side
 
 
 class LabelGains(NamedTuple):
-    """The quantities of the gain of a point."""
+    """The quantities from which the gain of a point is computed."""
 
     weights: np.ndarray  # (L,) weight of each label, 1 or its inverse propensity
     ideal: np.ndarray  # (N,) 1 / the best possible gain of each point
@@ -28,7 +28,7 @@ class LabelGains(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def ideal_gains(indptr, discounts):
-    """Return 1 / the largest possible gain of each point, which normalises its gain."""
+    """Return 1 / the largest possible gain of each point, by which its gain is normalised."""
     n = indptr.shape[0] - 1
     inverse = np.empty(n, np.float32)
     for i in range(n):
@@ -43,8 +43,9 @@ def ideal_gains(indptr, discounts):
 def rank_labels(points, sides, side, Y, gains, total, discount):
     """Fill `discount` with the discounts of one side's ranking, 1 / log2(1 + rank), for all labels of the points.
 
-    Labels that only the other side has come last, by their frequency there; leaving them unranked lost half a point of
-    P@5 on held-out points of Bibtex. total : scratch of L zeros, zeros again at the end. Ties go to the smaller label.
+    Labels that only the other side has come last, in the order of their frequency there. Leaving them unranked lost
+    half a percentage point of P@5 on held-out points of Bibtex. Ties go to the smaller label. total : scratch of L
+    zeros, zeros again at the end.
     """
     indptr, indices, weights, ideal, discounts = Y.ptr, Y.idx, gains.weights, gains.ideal, gains.discounts
     discount[:] = 0.0
@@ -73,10 +74,10 @@ def rank_labels(points, sides, side, Y, gains, total, discount):
 
 @njit(cache=True, nogil=True)
 def partition(points, Y, gains, sides, total, discount, rounds):
-    """Split `points` into two sides; `sides` (0 or 1 per point) holds where they start and receives where they end.
+    """Split `points` into two sides, and return the size of side 1.
 
-    Y : labels of all points (`ptr` and `idx`); gains : :class:`LabelGains`; total (L,), discount (2, L) : scratch.
-    Return the size of side 1.
+    sides : 0 or 1 per point, at the start and, as the result, at the end; Y : labels of all points (`ptr` and `idx`);
+    gains : :class:`LabelGains`; total (L,), discount (2, L) : scratch.
     """
     indptr, indices, weights = Y.ptr, Y.idx, gains.weights
     ones = 0

@@ -1,11 +1,11 @@
-"""Trees that split points, not labels: growing one, and ranking labels by the leaves that a point reaches.
+"""Grow trees that split points instead of labels, and rank labels by the leaves that a point reaches.
 
-A tree is a few flat arrays. Nodes are numbered level by level in the order in which they are made; the two children of
-a node have neighbouring numbers, so that one number locates both. The separator of a node is a sparse row. A leaf keeps
-the most frequent labels of its points, with their weighted shares of the points.
+A tree consists of a few flat arrays. Nodes are numbered level by level, in the order in which they are made. The two
+children of a node have consecutive numbers, so that one number locates both. The separator of a node is a sparse row. A
+leaf has the most frequent labels of its points, with their weighted shares of the points.
 
-To rank, the features of a point are written to a dense row. A separator then reads only its own few features, and the
-cost of a tree is proportional to its depth, whatever the number of labels and points.
+For ranking, the features of a point are written to a dense row, of which a separator reads only its own few features.
+The cost of a tree is proportional to its depth, and does not depend on the number of labels and points.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _HIGH, _ONE = np.uint64(40), np.uint64(1)
 
 
 class Growth(NamedTuple):
-    """How a tree is grown."""
+    """Settings for growing a tree."""
 
-    max_leaf: int  # points in a leaf, at most
-    keep: int  # labels in a leaf, at most
+    max_leaf: int  # largest number of points in a leaf
+    keep: int  # largest number of labels in a leaf
     cost: np.float32  # weight of the loss of a separator against its L1 norm
 
 
 class PointTrees(NamedTuple):
-    """All trees of a model; the children and leaves of all trees have numbers of their own."""
+    """All trees of a model. Nodes and leaves are numbered over all trees."""
 
     roots: np.ndarray  # (T,) the first node of each tree
     child: np.ndarray  # (nodes,) the first of a node's two children, or -1 - its leaf
-    ptr: np.ndarray  # (nodes + 1,) a node's separator in features and values
+    ptr: np.ndarray  # (nodes + 1,) start of each node's separator in features and values
     features: np.ndarray
     values: np.ndarray
     bias: np.ndarray  # (nodes,)
-    leaf_ptr: np.ndarray  # (leaves + 1,) a leaf's labels and their shares
+    leaf_ptr: np.ndarray  # (leaves + 1,) start of each leaf in labels and shares
     labels: np.ndarray
     shares: np.ndarray
     tail_ptr: np.ndarray  # (L + 1,) label centroids, or one 0 if a model has none
@@ -51,30 +51,30 @@ class PointTrees(NamedTuple):
 
 
 class LeafScoring(NamedTuple):
-    """How scores are made from leaves and centroids.
+    """Settings for computing scores from leaves and centroids.
 
-    The score of a label is its mean share over the leaves; if alpha < 1, that to the power alpha, times
-    exp(-gamma / 2 |x - mu|^2) to the power 1 - alpha, where mu is the centroid of the label.
+    The score of a label is its mean share over the leaves. If alpha < 1, the score is that mean to the power alpha,
+    times exp(-gamma / 2 |x - mu|^2) to the power 1 - alpha, where mu is the centroid of the label.
     """
 
     alpha: float
     gamma: float
-    factor: np.float32  # points are multiplied by it for the trees
-    unit: bool  # compare points of length 1 with centroids
+    factor: np.float32  # factor by which points are multiplied for the trees
+    unit: bool  # scale points to length 1 before they are compared with centroids
 
 
 class LeafScratch(NamedTuple):
-    """Buffers of one thread, kept between calls."""
+    """Buffers of one thread, reused between calls."""
 
     dense: np.ndarray  # (D,) zeros before and after
     total: np.ndarray  # (L,) zeros before and after
-    items: np.ndarray  # for as many labels as all leaves of a point can hold
+    items: np.ndarray  # room for as many labels as all leaves of a point can have
     scores: np.ndarray
 
 
 @njit(cache=True, nogil=True)
 def _room(array, size):
-    """Return the array, or a longer copy if it cannot hold `size` entries."""
+    """Return the array, or a longer copy if it has fewer than `size` entries."""
     if size <= array.shape[0]:
         return array
     longer = np.empty(max(size, 2 * array.shape[0]), array.dtype)
@@ -85,7 +85,7 @@ def _room(array, size):
 
 @njit(cache=True, nogil=True)
 def fill_leaf(points, Y, weights, total, labels, shares):
-    """Write the best labels of a leaf, by the summed weights of its points, as many as fit; return how many.
+    """Write the best labels of a leaf, by the summed weights of its points, as many as fit. Return their number.
 
     total : scratch of L zeros, zeros again at the end.
     """
@@ -110,9 +110,9 @@ def fill_leaf(points, Y, weights, total, labels, shares):
 
 @njit(cache=True, nogil=True)
 def _separate(X, points, sides, ones, cost, place):
-    """Train a separator of the two sides; return its features, weights and bias.
+    """Train a separator of the two sides, and return its features, weights and bias.
 
-    Both sides have the same weight in the loss. `sides` receives the sides that the separator predicts.
+    Both sides have the same total weight in the loss. Afterwards `sides` has the sides that the separator predicts.
     """
     n = points.shape[0]
     rows_ptr, rows_idx, rows_val, _, features = gather_rows(X.ptr, X.idx, X.val, points, place)
@@ -140,7 +140,7 @@ def grow_point_tree(X, Y, gains, points, n_features, growth, seed):
     """Grow one tree over `points` (reordered in place).
 
     X, Y : all points and their labels. Return child (the first of a node's two children, or -1 - its leaf), the
-    separators as ptr, features, values and bias by node, and the leaves as ptr, labels and shares.
+    separators of the nodes as ptr, features, values and bias, and the leaves as ptr, labels and shares.
     """
     weights, keep = gains.weights, growth.keep
     state = np.uint64(seed) * np.uint64(2654435761) + np.uint64(88172645463325252)
@@ -216,9 +216,9 @@ def grow_point_tree(X, Y, gains, points, n_features, growth, seed):
 
 @njit(cache=True, nogil=True)
 def mean_products(point_ptr, points, X, V, first, last, n_features):
-    """Compute the mean product of the vectors V of labels first..last with their points.
+    """Compute the mean inner product of each label's vector in V with the label's points, for labels first..last.
 
-    point_ptr, points : labels x points.
+    point_ptr, points : the points of each label, as CSR.
     """
     x_ptr, x_idx, x_val, v_ptr, v_idx, v_val = X.ptr, X.idx, X.val, V.ptr, V.idx, V.val
     dense = np.zeros(n_features, np.float32)
@@ -238,7 +238,7 @@ def mean_products(point_ptr, points, X, V, first, last, n_features):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _leaf(trees, t, dense):
-    """Return the leaf of tree `t` that a point reaches."""
+    """Return the leaf of tree t that a point reaches."""
     child, ptr, features, values, bias = trees.child, trees.ptr, trees.features, trees.values, trees.bias
     node = trees.roots[t]
     while child[node] >= 0:
@@ -251,9 +251,9 @@ def _leaf(trees, t, dense):
 
 @njit(cache=True, nogil=True)
 def rank_by_leaves(X, first, last, trees, scoring, scratch, results):
-    """Rank the labels of rows first..last by the leaves that they reach; results begin at row 0.
+    """Rank labels for rows first..last by the leaves that these reach. Results begin at row 0.
 
-    results : labels (n, k), scores (n, k) and counts (n,), see :class:`longtail.kernels.beam.Results`.
+    results : labels (n, k), scores (n, k) and counts (n,); see :class:`longtail.kernels.beam.Results`.
     """
     x_ptr, x_idx, x_val = X.ptr, X.idx, X.val
     leaf_ptr, labels, shares = trees.leaf_ptr, trees.labels, trees.shares
@@ -267,7 +267,7 @@ def rank_by_leaves(X, first, last, trees, scoring, scratch, results):
         square = np.float32(0.0)
         for p in range(begin, end):
             square += x_val[p] * x_val[p]
-        scale = np.float32(1.0) / factor  # of the dense row, for the comparison with centroids
+        scale = np.float32(1.0) / factor  # undoes `factor` for the comparison with centroids
         if unit and square > 0:
             scale /= np.sqrt(square)
             square = np.float32(1.0)

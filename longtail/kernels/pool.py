@@ -1,12 +1,12 @@
-"""Rows shared out among the threads of one kept pool.
+"""Distribute rows over the threads of one persistent pool.
 
-Kernels here are serial and release the interpreter lock; a batch is cut into blocks of rows that Python threads work
-off. Unlike Numba's own parallel loops this may be entered from several threads at once (a server does), lets a fast
-thread take more blocks than a slow one, and compiles in half the time.
+Our kernels are serial and release the interpreter lock. A batch is cut into blocks of rows, which Python threads
+process. Unlike Numba's own parallel loops, this can be used by several threads at the same time (as in a server), lets
+a fast thread take more blocks than a slow one, and compiles in half the time.
 
-The threads are started once and kept: starting them anew for every call took a quarter of the training time of a
-network with small batches. The calling thread works too and never waits for a task that nobody has begun, so that
-tasks may use the pool themselves without a deadlock. A forked process starts a pool of its own.
+The threads are started only once: starting them for every call took a quarter of the training time of a network with
+small batches. The calling thread works, too, and never waits for a task that no thread has started. Tasks may therefore
+use the pool themselves without a deadlock. A forked process starts its own pool.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _QUOTAS = (
     ("/sys/fs/cgroup/cpu.max", ""),
     ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
 )
-_FEW_ROWS = 64  # rows that one thread is done with before others have begun
-FEW_SLOW_ROWS = 16  # the same for kernels that take some 50 µs per row
+_FEW_ROWS = 64  # one thread processes fewer rows before other threads have even started
+FEW_SLOW_ROWS = 16  # the same for kernels that take about 50 µs per row
 _executor: ThreadPoolExecutor | None = None
 _lock = threading.Lock()
-_most_cores: int | None = None  # for good
-_limits: list[int] = []  # while blocks of `limited_cores` run, in any thread
+_most_cores: int | None = None  # permanent limit, set by `limit_cores`
+_limits: list[int] = []  # limits of all running blocks of `limited_cores`, in any thread
 
 
 def available_cores() -> int:
@@ -48,14 +48,14 @@ def available_cores() -> int:
 
 
 def limit_cores(n: int) -> None:
-    """Use no more than `n` cores in this process, for one of several processes on a machine."""
+    """Use at most `n` cores in this process, from now on. Call it if several processes share a machine."""
     global _most_cores
     _most_cores = n
 
 
 @contextmanager
 def limited_cores(n: int) -> Iterator[None]:
-    """Use no more than `n` cores in this process while the block runs; of blocks that overlap, the smallest counts."""
+    """Use at most `n` cores in this process while the block runs. If blocks overlap, the smallest limit applies."""
     with _lock:
         _limits.append(n)
     try:
@@ -67,12 +67,12 @@ def limited_cores(n: int) -> Iterator[None]:
 
 @cache
 def _quota() -> int:
-    """Return the cores that control groups allow, as in a container with ``--cpus 2``; very many without a limit."""
+    """Return the number of cores that control groups allow, as with ``--cpus 2``, or a huge number without a limit."""
     for quota, period in _QUOTAS:
         try:
             words = " ".join(Path(name).read_text() for name in (quota, period) if name).split()
             allowed, each = int(words[0]), int(words[1])
-        except (OSError, ValueError, IndexError):  # no such group, or "max"
+        except (OSError, ValueError, IndexError):  # no control group, or no limit ("max")
             continue
         if allowed > 0 and each > 0:
             return max(1, math.ceil(allowed / each))
@@ -80,7 +80,7 @@ def _quota() -> int:
 
 
 def cores(n_jobs: int | None) -> int:
-    """Return the number of threads: None or -1 means every core this process may use, -2 all but one."""
+    """Return the number of threads for `n_jobs`: all available cores for None or -1, all but one for -2."""
     most = available_cores()
     if n_jobs is None:
         return most
@@ -90,7 +90,7 @@ def cores(n_jobs: int | None) -> int:
 
 
 def run(work: Callable[[Task], Result], tasks: Iterable[Task], n_jobs: int | None) -> list[Result]:
-    """Return ``[work(task) for task in tasks]``, worked off by `n_jobs` threads; the first error ends it."""
+    """Return ``[work(task) for task in tasks]``, computed by `n_jobs` threads. The first error is raised."""
     tasks = list(tasks)
     threads = min(cores(n_jobs), len(tasks))
     if threads <= 1:
@@ -104,10 +104,10 @@ def run(work: Callable[[Task], Result], tasks: Iterable[Task], n_jobs: int | Non
 
 
 def run_in_order(work: Callable[[Task], Result], tasks: Iterable[Task], n_jobs: int | None) -> Iterator[Result]:
-    """Yield ``work(task)`` in the order of the tasks while further tasks are still being produced.
+    """Yield ``work(task)`` in the order of the tasks, while further tasks are still being produced.
 
-    The calling thread produces the tasks and helps where no thread is free; a few tasks per thread are under way at a
-    time, so that neither tasks nor results pile up.
+    The calling thread produces the tasks, and helps if no other thread is free. Only a few tasks are pending at a time,
+    so that neither tasks nor results pile up in memory.
     """
     threads = cores(n_jobs)
     if threads <= 1:
@@ -118,7 +118,7 @@ def run_in_order(work: Callable[[Task], Result], tasks: Iterable[Task], n_jobs: 
 
     def first() -> Result:
         task, future = pending.popleft()
-        return work(task) if future.cancel() else future.result()  # never wait for a task that nobody has begun
+        return work(task) if future.cancel() else future.result()  # never wait for a task that no thread has started
 
     try:
         for task in tasks:
@@ -133,13 +133,13 @@ def run_in_order(work: Callable[[Task], Result], tasks: Iterable[Task], n_jobs: 
 
 
 def blocks(n: int, n_jobs: int | None, smallest: int = 32) -> list[tuple[int, int]]:
-    """Cut ``range(n)`` into a few blocks per thread, none smaller than `smallest`, so that threads finish together."""
+    """Cut ``range(n)`` into a few blocks per thread, of at least `smallest`, so that all threads finish together."""
     size = max(smallest, -(-n // (4 * cores(n_jobs))))
     return [(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 def spread(work: Callable[..., None], n: int, n_jobs: int | None, few: int = _FEW_ROWS) -> None:
-    """Run a kernel over blocks of rows; fewer than `few` rows on the calling thread."""
+    """Run a kernel over blocks of rows. With fewer than `few` rows, run it on the calling thread."""
     if n < few or (n < _FEW_ROWS and cores(n_jobs) == 1):
         work((0, n))
     else:
@@ -147,12 +147,12 @@ def spread(work: Callable[..., None], n: int, n_jobs: int | None, few: int = _FE
 
 
 def threads_for(n: int, n_jobs: int | None, few: int = _FEW_ROWS) -> int | None:
-    """Return `n_jobs`, or 1 where there are so few rows that threads do not pay."""
+    """Return `n_jobs`, or 1 if there are so few rows that more threads would not be faster."""
     return 1 if n < few else n_jobs
 
 
 class _Job:
-    """Tasks that several threads take one after the other."""
+    """A list of tasks, from which several threads take one after the other."""
 
     def __init__(self, work: Callable[[Any], Any], tasks: list[Any]) -> None:
         self.work, self.tasks = work, tasks
@@ -162,7 +162,7 @@ class _Job:
         self.changed = threading.Condition()
 
     def take_tasks(self) -> None:
-        """Work off tasks until none is left or one has failed."""
+        """Run tasks until none is left or one has failed."""
         while True:
             with self.changed:
                 if self.next >= len(self.tasks) or self.error is not None:
@@ -181,7 +181,7 @@ class _Job:
                     self.changed.notify_all()
 
     def finished(self) -> list[Any]:
-        """Wait for the tasks that other threads have begun, and return all results."""
+        """Wait for the tasks that other threads have started, and return all results."""
         with self.changed:
             while self.running:
                 self.changed.wait()
@@ -199,7 +199,7 @@ def _kept() -> ThreadPoolExecutor:
 
 
 def _forget() -> None:
-    """Leave the pool of the parent process alone: its threads are not in this process."""
+    """Forget the pool after a fork, as its threads exist only in the parent process."""
     global _executor, _lock
     _executor, _lock = None, threading.Lock()
 

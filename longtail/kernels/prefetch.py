@@ -1,8 +1,9 @@
-"""Begin to load memory before it is needed.
+"""Load memory into the cache before it is needed.
 
-Some loops read short pieces all over an array that is larger than the cache: a search through several label trees, and
-the solver, which visits points in random order. The processor cannot guess the next piece, but the loop knows it. On
-long texts three trees took four times as long as one without this, and three times with it. Results do not change.
+Some loops read short pieces from all over an array that is larger than the cache: the search through several label
+trees, and the solver, which visits points in random order. The processor cannot predict the next piece, but the loop
+knows it. On long texts, three trees took four times as long as one tree without prefetching, and three times with it.
+Results do not change.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numba import types
 from numba.core import config
 from numba.extending import intrinsic
 
-LINE_BYTES = 64  # of a cache line: what is loaded at once
+LINE_BYTES = 64  # size of a cache line, which is loaded at once
 
 
 def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -28,9 +29,9 @@ def _generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
 
 
 def prefetch(array: Any, index: Any) -> Any:
-    """Begin to load the cache line of one element of a contiguous array, counted over all its dimensions.
+    """Start loading the cache line of one element of a contiguous array, counted over all its dimensions.
 
-    An index out of range does no harm. Where kernels are plain Python, nothing is done.
+    An index out of range is harmless. In plain Python, without Numba, this does nothing.
     """
 
 
@@ -38,5 +39,5 @@ if not config.DISABLE_JIT:
 
     @intrinsic
     def prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-        """Begin to load the cache line of one element of a contiguous array, counted over all its dimensions."""
+        """Start loading the cache line of one element of a contiguous array, counted over all its dimensions."""
         return types.void(array, types.int64), _generate

@@ -1,17 +1,17 @@
-"""Products of one point with the classifiers of a label tree.
+"""Compute the products of one point with the classifiers of a label tree.
 
-The weights of a tree are stored by feature: for each feature, the nodes that use it in ascending order, first the inner
-nodes, then the labels. The scores of a point's nodes are sums over the rows of its features. There are two ways to
-compute them:
+The weights of a tree are stored by feature: the row of a feature has the nodes that use it in ascending order, first
+the inner nodes, then the labels. The score of a node is a sum over the rows of the point's features. There are two ways
+to compute scores:
 
-- whole rows: all nodes are scored in one sweep without any search. This is the fastest way where rows are short. A row
-  that names many of the nodes is also stored densely, zeros included, and added with vector instructions;
-- masked rows: only the children of some nodes are scored. Siblings are neighbours in a row, so the cost hardly depends
-  on the number of labels. Nodes are taken in blocks of 2^BLOCK: longer rows have *skips*, the number of entries before
-  each block, so that a block's entries are found at once; in shorter rows they are found by bisection.
+- Whole rows: all nodes are scored in one pass, without any search. This is fastest if rows are short. A row with many
+  of the nodes is also stored densely, including zeros, and added with vector instructions.
+- Masked rows: only the children of some nodes are scored. Siblings are consecutive in a row, so that the cost hardly
+  depends on the number of labels. Nodes are processed in blocks of 2^BLOCK. Longer rows have *skips*, the number of
+  entries before each block, so that the entries of a block are found at once. In shorter rows, bisection finds them.
 
-Both ways add the terms of a node in the order of the features, so the scores are equal to the last bit. Rows are mostly
-not in the cache, and are loaded a few features ahead.
+Both ways add the terms of a node in the order of the features, so that scores are equal to the last bit. Most rows are
+not in the cache, and are therefore prefetched a few features ahead.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from longtail.kernels.compiling import inner, kernel
 from longtail.kernels.prefetch import LINE_BYTES, prefetch
 
 FINDING = 60  # measured cost of adding one group of one row, in multiply-adds of whole rows
-DENSE = 0.15  # rows that name a larger share of the nodes are stored densely; an entry then costs a twelfth
-BLOCK = 5  # logarithm of the number of nodes of a block
-SKIPS = 0.25  # rows with more entries than this per block have skips
-_MOST_SKIPPED = 0xFFFF  # entries of a row with skips, which are 16 bits wide
-_FAR, _NEAR, _NEXT = 8, 4, 2  # features ahead of which the starts of a row, its skips, and its entries are loaded
+DENSE = 0.15  # a row with a larger share of the nodes is stored densely; an entry then costs a twelfth
+BLOCK = 5  # a block has 2^BLOCK nodes
+SKIPS = 0.25  # rows with more entries per block have skips
+_MOST_SKIPPED = 0xFFFF  # largest number of entries of a row with skips, as these have 16 bits
+_FAR, _NEAR, _NEXT = 8, 4, 2  # how many features ahead the start of a row, its skips, and its entries are prefetched
 
 INNER_NODES, LABELS = np.int64(0), np.int64(1)  # the two parts of a tree
 
@@ -59,7 +59,7 @@ class Point(NamedTuple):
 
 @inner(borrows=True)
 def _first_at_least(nodes, lo, hi, wanted):
-    """Return the first position from `lo` to `hi` whose node is at least `wanted`, by bisection without branches."""
+    """Return the first position from `lo` to `hi` with a node of at least `wanted`, by bisection without branches."""
     n = hi - lo
     while n > 1:
         half = n >> 1
@@ -81,9 +81,10 @@ def split_rows(ptr, nodes, first_label, rows):
 def place_rows(
     ptr: np.ndarray, first_label: int, n_nodes: int, sizes: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray, tuple[int, int]]:
-    """Choose the rows to store densely and those to store skips of, and return where, -1 for the others.
+    """Choose the rows to store densely and the rows with skips. Return their positions, -1 for all other rows.
 
-    sizes : numbers of dense values and of skips of the trees before this one; those with this one are returned too.
+    sizes : numbers of dense values and of skips in the trees before this one. The numbers including this tree are
+    returned, too.
     """
     n = np.diff(ptr)
     width = np.tile([first_label, n_nodes - first_label], len(n) // 2)
@@ -94,14 +95,14 @@ def place_rows(
 
 
 def _places(chosen: np.ndarray, lengths: np.ndarray, start: int) -> tuple[np.ndarray, int]:
-    """Return where each chosen row begins if they follow each other from `start`, -1 for others, and the end."""
+    """Place the chosen rows one after the other from `start`. Return where each begins, -1 for others, and the end."""
     ends = start + np.cumsum(np.where(chosen, lengths, 0))
     return np.where(chosen, ends - lengths, -1), int(ends[-1]) if len(ends) else start
 
 
 @kernel(borrows=True)
 def fill_rows(ptr, nodes, values, first_label, n_nodes, dense_at, dense, skip_at, skips):
-    """Write the rows that :func:`place_rows` chose into `dense`, which holds zeros, and into `skips`."""
+    """Write the rows that :func:`place_rows` has chosen to `dense`, which must hold zeros, and to `skips`."""
     for row in range(dense_at.shape[0]):
         first, last = (first_label, n_nodes) if row & 1 else (0, first_label)
         if dense_at[row] >= 0:
@@ -117,7 +118,7 @@ def fill_rows(ptr, nodes, values, first_label, n_nodes, dense_at, dense, skip_at
 
 @inner(borrows=True)
 def whole_cost(tree, point, part):
-    """Return the cost of scoring all nodes of a part, in multiply-adds: the entries, and a little for each node."""
+    """Return the cost of scoring all nodes of a part, in multiply-adds: one per entry, and a little for each node."""
     depth = tree.level_ptr.shape[0] - 1
     first_label = tree.level_ptr[depth - 1]
     total = np.int64((tree.level_ptr[depth] - first_label if part else first_label) >> 3)
@@ -130,14 +131,14 @@ def whole_cost(tree, point, part):
 def score_nodes(tree, point, part, groups, margins, spans):
     """Compute the margins of the children of `groups` (ascending), or of all nodes of a part if `groups` is empty.
 
-    The margins of other nodes in the same blocks are computed too, to the same values as if they had been asked for.
-    spans : scratch (len(groups) + 1, 2), for the first node and the end of what is scored, counted from the part's.
+    The margins of other nodes in the same blocks are computed, too, and are also correct. spans : scratch
+    (len(groups) + 1, 2), for the first node and the end of each range that is scored, counted from the part's start.
     """
     ptr, nodes, values, dense_at, dense = tree.ptr, tree.nodes, tree.values, tree.dense_at, tree.dense
     skip_at, skips, steps, bias, child_ptr = tree.skip_at, tree.skips, tree.steps, tree.bias, tree.child_ptr
     depth = tree.level_ptr.shape[0] - 1
     first_label = np.int64(tree.level_ptr[depth - 1])
-    before = first_label if part else np.int64(0)  # nodes of the other part, which are not in the rows
+    before = first_label if part else np.int64(0)  # number of nodes before this part
     width = np.int64(tree.level_ptr[depth]) - before if part else first_label
     whole, n_features, end = groups.shape[0] == 0, point.features.shape[0], np.int64(0)
     spans[0, 0], spans[0, 1] = 0, width

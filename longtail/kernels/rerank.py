@@ -1,18 +1,18 @@
-"""RankNet's passes over the candidates of one point: forward, backward with its steps, and the final ranking.
+"""RankNet's passes over the candidates of one point: forward, backward with the optimiser's steps, and final ranking.
 
-A point has n candidate labels with the base's scores, the best first. Their logits y pass through a shared part, with
-the same few weights for every label, and through residual blocks, which have rows for each label:
+A point has n candidate labels with the scores of the base model, the best first. Their logits y pass through a shared
+part, which has the same few weights for all labels, and through residual blocks, which have one row per label:
 
     y0_i = logit(s_i) + g(phi_i)                         phi_i: score, rank, margin, training points of the label, text
     y_i  = y_i + t_i (b_i + U_i tanh(c + sum_j p_j V_j)) p = sigmoid(y); low rank, V and U have rank numbers per label
     y_i  = y_i + t_i (b_i + sum_j R_ij p_j)              full rank; R is sparse, over labels that occur together
 
-t_i = n_i / (n_i + trust), so that a label with few training points moves with the shared part alone. Work and memory
-are in proportion to the candidates, never to the number of labels. Kernels are serial and release the interpreter lock.
+t_i = n_i / (n_i + trust), so that a label with few training points is changed almost only by the shared part. Work and
+memory are proportional to the number of candidates, never to the number of labels. Kernels are serial and release the
+interpreter lock.
 
-They are compiled without fast maths. With it, LLVM reorders sums in loops that also write, but only where its check at
-run time finds that arrays do not overlap, and that depends on where they happen to lie in memory: the same point could
-get scores that differ in the last bit.
+They are compiled without fast maths. With it, LLVM may reorder sums in loops that also write, depending on a check at
+run time of whether arrays overlap in memory. The same point could then get scores that differ in the last bit.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class RerankNet(NamedTuple):
     down: np.ndarray  # (B, L, rank)
     up: np.ndarray  # (B, L, rank)
     bias: np.ndarray  # (B, L)
-    weights: np.ndarray  # (B, pairs); this and what follows are empty unless the blocks have full rank
+    weights: np.ndarray  # (B, pairs); this and the next two are empty unless the blocks have full rank
     pair_ptr: np.ndarray  # (L + 1,)
     pair_idx: np.ndarray  # (pairs,)
-    trust: np.float32  # training points at which a label's own rows get half their effect
+    trust: np.float32  # number of training points at which a label's own rows get half their full effect
 
 
 class RerankState(NamedTuple):
-    """Adagrad's state of the tables that are learnt."""
+    """Adagrad's state for each table of the network."""
 
     inner: np.ndarray
     outer: np.ndarray
@@ -59,7 +59,7 @@ class RerankState(NamedTuple):
 
 
 class RerankScratch(NamedTuple):
-    """Working memory of ``forward`` for up to m candidates, kept for the way back."""
+    """Working memory of ``forward`` for up to m candidates. The backward pass uses its contents."""
 
     phi: np.ndarray  # (m, F)
     hidden: np.ndarray  # (m, H)
@@ -80,7 +80,7 @@ class CandidateLists(NamedTuple):
 
 
 class RerankLearning(NamedTuple):
-    """What a pass learns, and how fast."""
+    """Targets and settings of a training pass."""
 
     right: np.ndarray  # (nnz,) whether the point has the label
     points: np.ndarray  # (nnz,) training points of the label
@@ -88,30 +88,30 @@ class RerankLearning(NamedTuple):
     loss: int  # LOGISTIC or POPULATION
     weight: np.float32  # of irrelevant labels in the population-aware loss
     margin: np.float32
-    n_irrelevant: int  # irrelevant candidates drawn per point, -1 for all
+    n_irrelevant: int  # number of irrelevant candidates drawn per point, -1 for all
     rate: np.float32
     decay: np.float32
 
 
 class RankingRule(NamedTuple):
-    """What is ranked, and what a right label counts in each position: plain[j] + scale[j] * gain[label], at most 1."""
+    """Settings of the ranking. In position j, a correct label gains plain[j] + scale[j] * gain[label], at most 1."""
 
     gain: np.ndarray  # (L,)
-    plain: np.ndarray  # (positions,); the last stands for all beyond it
+    plain: np.ndarray  # (positions,); the last one holds for all further positions
     scale: np.ndarray  # (positions,)
-    n_candidates: int  # candidates that are re-ranked; those beyond follow
-    learnt: bool  # by the network's probabilities, or by the base's scores
+    n_candidates: int  # number of candidates that are re-ranked; the others follow them
+    learnt: bool  # rank by the probabilities of the network; otherwise by the scores of the base model
 
 
 @njit(cache=True, nogil=True, borrows=True)
 def _sigmoid(y):
-    y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # exp stays finite, as fast maths supposes
+    y = min(max(y, np.float32(-60.0)), np.float32(60.0))  # keeps exp finite
     return np.float32(1.0) / (np.float32(1.0) + np.exp(-y))
 
 
 @njit(cache=True, nogil=True, borrows=True)
 def describe_candidates(scores, points, text, phi, y):
-    """Fill the features of each candidate, phi (n, N_FEATURES), each about 1 in size, and the logits y of its score."""
+    """Compute the features of each candidate, phi (n, N_FEATURES), each about 1 in size, and the logits y of scores."""
     n = scores.shape[0]
     total = np.float32(0.0)
     for i in range(n):
@@ -131,7 +131,7 @@ def describe_candidates(scores, points, text, phi, y):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _shared(phi, inner, outer, hidden, y):
-    """Add g(phi) = outer . relu(inner phi) to the logits; the units are kept in hidden (n, H)."""
+    """Add g(phi) = outer . relu(inner phi) to the logits. Store the hidden units in hidden (n, H)."""
     for i in range(y.shape[0]):
         for h in range(outer.shape[0]):
             unit = np.float32(0.0)
@@ -144,7 +144,7 @@ def _shared(phi, inner, outer, hidden, y):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _low_rank(labels, net, work, b):
-    """Apply the low-rank block b: from logits work.y[b] to work.y[b + 1]; p and code are kept for the way back."""
+    """Apply the low-rank block b to the logits work.y[b], giving work.y[b + 1]. Keep p and code for the way back."""
     n, rank = labels.shape[0], work.code.shape[1]
     before, after = work.y[b], work.y[b + 1]
     down, up, bias = net.down[b], net.up[b], net.bias[b]
@@ -168,7 +168,7 @@ def _low_rank(labels, net, work, b):
 
 @njit(cache=True, nogil=True, borrows=True)
 def find_pairs(labels, n, pair_ptr, pair_idx, slots):
-    """Set slots[i, j] to the position of the weight of candidates i and j, -1 if they never occur together."""
+    """Set slots[i, j] to the position of the weight of candidates i and j, or -1 if they never occur together."""
     for i in range(n):
         begin, end = pair_ptr[labels[i]], pair_ptr[labels[i] + 1]
         for j in range(n):
@@ -184,7 +184,7 @@ def find_pairs(labels, n, pair_ptr, pair_idx, slots):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _full_rank(labels, net, work, b):
-    """Apply the full-rank block b: from logits work.y[b] to work.y[b + 1]."""
+    """Apply the full-rank block b to the logits work.y[b], giving work.y[b + 1]."""
     n = labels.shape[0]
     before, after, p, slots = work.y[b], work.y[b + 1], work.p[b], work.slots
     weights, bias = net.weights[b], net.bias[b]
@@ -202,7 +202,7 @@ def _full_rank(labels, net, work, b):
 def forward(labels, scores, points, text, net, work):
     """Fill work.y (B + 1, m) with the logits of a point's n candidates after each block.
 
-    net : RerankNet; work : RerankScratch, all of which is kept for the way back.
+    net : RerankNet; work : RerankScratch, which the backward pass uses afterwards.
     """
     n = labels.shape[0]
     describe_candidates(scores, points, text, work.phi, work.y[0])
@@ -229,7 +229,7 @@ def _adagrad(w, v, at, g, rate, decay):
 
 @njit(cache=True, nogil=True)
 def _backward(labels, net, state, work, g, rate, decay):
-    """Carry g, the gradient of the last logits, back to the first, and step the tables on the way."""
+    """Propagate g, the gradient of the last logits, back to the first ones, and update the tables on the way."""
     inner, outer, start, down, up, bias, weights = (
         net.inner,
         net.outer,
@@ -287,9 +287,9 @@ def _backward(labels, net, state, work, g, rate, decay):
 
 @njit(cache=True, nogil=True, borrows=True)
 def logistic_loss(y, right, value, used, scale, g):
-    """Return the logistic loss of the used candidates and fill its gradient g.
+    """Return the logistic loss of the used candidates, and compute its gradient g.
 
-    A candidate is weighted by the value of its label; an irrelevant one counts `scale` times.
+    Candidates are weighted by the value of their label. Irrelevant ones are also weighted by `scale`.
     """
     total = 0.0
     for i in range(y.shape[0]):
@@ -304,12 +304,11 @@ def logistic_loss(y, right, value, used, scale, g):
 
 @njit(cache=True, nogil=True, borrows=True)
 def population_loss(y, right, points, used, scale, learning, g):
-    """Return the paper's loss and fill its gradient g.
+    """Return the loss of the paper, and compute its gradient g.
 
-    It puts the rarer of two relevant labels above the other, and both above irrelevant ones by a margin.
-
-    Sum over relevant i, j of [(n_i - n_j) / (n_i + n_j) (y_i - y_j)]+, and `weight` times the sum over relevant i and
-    irrelevant k of [y_k - y_i + margin]+, in which each used k counts `scale` times.
+    It ranks the rarer of two relevant labels above the other one, and both above irrelevant labels by a margin. It is
+    the sum over relevant i, j of [(n_i - n_j) / (n_i + n_j) (y_i - y_j)]+, plus `weight` times the sum over relevant i
+    and irrelevant k of [y_k - y_i + margin]+, where each used k is weighted by `scale`.
     """
     weight, margin = learning.weight, learning.margin
     total = 0.0
@@ -335,7 +334,10 @@ def population_loss(y, right, points, used, scale, learning, g):
 
 @njit(cache=True, nogil=True, no_cpython_wrapper=False, borrows=True)
 def _draw_used(right, n_irrelevant, place, used, state):
-    """Use relevant candidates and n_irrelevant others; return how many others each stands for, and the state."""
+    """Use all relevant candidates and draw n_irrelevant others.
+
+    Return the number of irrelevant candidates that each drawn one represents, and the state of the random numbers.
+    """
     others = 0
     for i in range(right.shape[0]):
         used[i] = right[i]
@@ -370,7 +372,7 @@ def scratch(m, net):
 
 @njit(cache=True, nogil=True)
 def learn(rows, candidates, net, state, learning, seed):
-    """Make one pass over the points `rows`, with a step after each, and return the sum of their losses.
+    """Train for one pass over the points `rows`, with a step after each point. Return the sum of their losses.
 
     candidates : CandidateLists; net : RerankNet and state : RerankState, changed in place; learning : RerankLearning.
     """
@@ -408,10 +410,10 @@ def learn(rows, candidates, net, state, learning, seed):
 
 @njit(cache=True, nogil=True)
 def rerank(candidates, net, points, rule, first, last, top):
-    """Re-rank the candidates of rows first..last and keep the best, as many as `top` has room for.
+    """Re-rank the candidates of rows first..last, and keep the best, as many as fit into `top`.
 
-    They are ranked by the probability that the label is right, as learnt or the base's own, and by what a right label
-    counts in each position.
+    They are ranked by the probability that the label is correct (from the network or from the base model), and by the
+    gain of a correct label in each position.
 
     candidates : CandidateLists; net : RerankNet; points : (L,) training points per label; rule : RankingRule;
     top : TopLabels, filled.
@@ -442,7 +444,7 @@ def rerank(candidates, net, points, rule, first, last, top):
                 probability[i] = scores[lo + i]
         out_labels, out_scores = top.labels[row], top.scores[row]
         kept = fill_places(own[:n], probability[:n], rule.gain, rule.plain, rule.scale, k, out_labels, out_scores)
-        for i in range(lo + n, min(ptr[row + 1], lo + k)):  # only where more labels are wanted than are re-ranked
+        for i in range(lo + n, min(ptr[row + 1], lo + k)):  # only if more labels are requested than are re-ranked
             share = scores[i] / max(scores[lo + n - 1], ABOVE_ZERO)
             out_labels[kept] = labels[i]
             out_scores[kept] = max(out_scores[n - 1] * share, ABOVE_ZERO)
@@ -452,10 +454,10 @@ def rerank(candidates, net, points, rule, first, last, top):
 
 @njit(cache=True, nogil=True, borrows=True)
 def similarity(x, ptr, labels, z, first, last, out):
-    """Set out[i] to the cosine of the point and the text of each candidate of rows first..last.
+    """Set out[i] to the cosine of the point and the label text, for each candidate i of rows first..last.
 
     x, z : SparseRows of points and of label texts, the latter of length 1; ptr, labels : candidates as CSR. Label texts
-    are short and a point's features ascend, so each word of a label is looked up among them by bisection.
+    are short, and the features of a point ascend: each word of a label is found among them by bisection.
     """
     for row in range(first, last):
         begin, end = x.ptr[row], x.ptr[row + 1]

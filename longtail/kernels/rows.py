@@ -1,11 +1,11 @@
-"""Steps of neural training that touch some rows of a table and no others.
+"""Steps of neural training that read and update only those rows of a table that a mini-batch uses.
 
-A mini-batch comes as a local CSR (:func:`longtail.kernels.gather.gather_rows`): columns are numbered by first
-appearance, and `features` holds the rows of the table that they stand for. ``encode`` is the product of that batch and
-the table. ``learn_sparse`` is the way back: it sums the gradient of one row of the table in a scratch vector of d
-numbers and steps the row at once, so that the gradient of the table never exists, not even of the rows touched.
+A mini-batch is a local CSR matrix (:func:`longtail.kernels.gather.gather_rows`): columns are numbered in the order in
+which they occur, and `features` maps them to rows of the table. ``encode`` computes the product of the batch and the
+table. ``learn_sparse`` is the backward pass: it sums the gradient of one row of the table in a scratch vector of d
+numbers, and updates the row immediately. The gradient of the whole table is never stored, not even of the used rows.
 
-All kernels are serial, release the interpreter lock and take a range of rows: see :mod:`longtail.kernels.pool`.
+All kernels are serial, release the interpreter lock and process a range of rows: see :mod:`longtail.kernels.pool`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
-# Products may be fused with sums, but sums keep their order: under fastmath=True it depends on how a function has been
-# compiled, alone or inside its caller, and a process that compiles could learn other last bits than the next one.
+# Products may be fused with sums, but sums keep their order. With fastmath=True, the order would depend on whether a
+# function was compiled alone or inside its caller, and two processes could compute results that differ in the last bit.
 _FUSED = {"contract"}
 SGD, ADAGRAD, ADAM, MOMENTUM, ROW_ADAGRAD = 0, 1, 2, 3, 4
 
 
 class RowSteps(NamedTuple):
-    """How rows of one table are stepped: the optimiser's kind, its state and its settings."""
+    """The optimiser of the rows of one table: its kind, its state and its settings."""
 
     kind: int  # SGD, ADAGRAD, ADAM, MOMENTUM or ROW_ADAGRAD
-    m: np.ndarray  # (rows, d) mean of gradients, or (1, d) where the kind has none
+    m: np.ndarray  # (rows, d) mean of gradients, or (1, d) if the kind does not use it
     v: np.ndarray  # (rows, d) mean or sum of squared gradients, (rows, 1) the sum of their mean over a row, or (1, d)
-    age: np.ndarray  # (rows,) how often each row has been stepped
+    age: np.ndarray  # (rows,) number of updates of each row
     rate: np.float32  # learning rate
     decay: np.float32  # weight decay, decoupled
     beta1: np.float32
@@ -37,9 +37,9 @@ class RowSteps(NamedTuple):
 
 
 class BatchColumns(NamedTuple):
-    """A batch by its columns."""
+    """A batch in column-major order (CSC)."""
 
-    features: np.ndarray  # (F,) rows of the table
+    features: np.ndarray  # (F,) the table's row of each column
     ptr: np.ndarray  # (F + 1,)
     row: np.ndarray  # rows of the batch
     val: np.ndarray
@@ -63,7 +63,7 @@ def encode(ptr, idx, val, features, table, bias, first, last, out):
 
 @njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def _sum_of_squares(g):
-    """Return the sum over g (d,) in eight lanes, spelt out so that the order of addition is always the same."""
+    """Return the sum of squares of g (d,), in eight explicit lanes, which fixes the order of addition."""
     zero = np.float32(0.0)
     a, b, c, e, f, h, i, j = zero, zero, zero, zero, zero, zero, zero, zero
     d = g.shape[0]
@@ -84,13 +84,13 @@ def _sum_of_squares(g):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _correction(beta, age):
-    """Return 1 / (1 - beta^age) without a power, a call that LLVM cannot always link."""
+    """Return 1 / (1 - beta^age), with exp and log, because LLVM cannot always link a call of pow."""
     return np.float32(1.0 / (1.0 - np.exp(np.float64(age) * np.log(np.float64(beta)))))
 
 
 @njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def _step_row(w, g, r, steps):
-    """Step one row w (d,), number r of its table, by the gradient g (d,)."""
+    """Update row r of a table, w (d,), by the gradient g (d,)."""
     d = w.shape[0]
     steps.age[r] += 1
     m, v = steps.m[r % steps.m.shape[0]], steps.v[r % steps.v.shape[0]]
@@ -124,16 +124,16 @@ def _step_row(w, g, r, steps):
 
 @njit(cache=True, nogil=True, fastmath=_FUSED, borrows=True)
 def learn_dense(table, rows, grad, steps, first, last):
-    """Step table[rows[a]] by grad[a], for a in first..last; rows are distinct."""
+    """Update table[rows[a]] by the gradient grad[a], for a in first..last. Rows must be distinct."""
     for a in range(first, last):
         _step_row(table[rows[a]], grad[a], rows[a], steps)
 
 
 @njit(cache=True, nogil=True, fastmath=_FUSED)
 def learn_sparse(table, batch, up, steps, first, last):
-    """Step the table's row of column a of a batch by the sum of val * up[row] over that column, for a in first..last.
+    """Update the table's row of each batch column a in first..last, by the sum of val * up[row] over that column.
 
-    `batch` is a :class:`BatchColumns`, `up` (B, d) the gradient with respect to the encoded batch.
+    batch : :class:`BatchColumns`; up (B, d) : the gradient with respect to the encoded batch.
     """
     d = table.shape[1]
     g = np.empty(d, np.float32)
@@ -152,7 +152,7 @@ def learn_sparse(table, batch, up, steps, first, last):
 
 @njit(cache=True, nogil=True)
 def columns(ptr, idx, val, n_columns):
-    """Return a batch by its columns: col_ptr, col_row, col_val."""
+    """Transpose a batch to column-major order: col_ptr, col_row, col_val."""
     col_ptr = np.zeros(n_columns + 1, np.int64)
     for j in idx:
         col_ptr[j + 1] += 1
@@ -172,9 +172,9 @@ def columns(ptr, idx, val, n_columns):
 
 @njit(cache=True, nogil=True)
 def positives(indptr, indices, rows, place):
-    """Return the labels of some rows as positions among the candidates: ptr, places.
+    """Return the labels of some rows as positions among the candidates: ptr, positions.
 
-    place[label] is a label's position, or -1 for a label that is no candidate.
+    place[label] is the position of a label, or -1 if it is not a candidate. Such labels are left out.
     """
     n = rows.shape[0]
     ptr = np.zeros(n + 1, np.int64)
@@ -194,7 +194,7 @@ def positives(indptr, indices, rows, place):
 
 @njit(cache=True, nogil=True)
 def block(indptr, indices, data, labels, place):
-    """Return the dense (n, n) block of a sparse square matrix at `labels`; `place` is scratch of -1 and stays so."""
+    """Return the dense (n, n) block of a sparse square matrix at `labels`. place : scratch, all -1 before and after."""
     n = labels.shape[0]
     out = np.zeros((n, n), np.float32)
     for a in range(n):

@@ -1,8 +1,9 @@
-"""Nearest vectors by inner product: an exact scan, exact scores for a matrix product, and partitions of 8-bit codes.
+"""Find nearest vectors by inner product: by an exact scan, with matrix products, or in partitions of 8-bit codes.
 
-Vectors are rows of float32. Higher scores are better, and equal scores rank by smaller id. Every score that a search
-returns is computed by `dot_product`, which adds in one fixed order: a query has the same scores alone, in a batch, and
-in every kind of index. Matrix products and 8-bit codes are less exact; they only select the vectors to score.
+Vectors are rows of float32. Higher scores are better, and of equal scores the smaller id comes first. Every score that
+a search returns is computed by `dot_product`, which adds in one fixed order. A query therefore has the same scores
+alone, in a batch, and in every kind of index. Matrix products and 8-bit codes are less exact, and only select the
+vectors to score.
 
 All kernels are serial and release the interpreter lock. Values must be finite (see `squares`).
 """
@@ -17,13 +18,13 @@ import numpy as np
 from longtail.kernels.compiling import inner, kernel, njit
 from longtail.kernels.topk import sift_down, sort_heap, top_k_pairs, top_k_row
 
-# Sums may be reordered into vector lanes, but not-a-number stays one, unlike under fastmath=True.
+# Sums may be reordered into vector lanes, but NaN is handled correctly, unlike with fastmath=True.
 _SUMS = {"reassoc", "contract", "nsz"}
 _ROUNDING = 2.0**-23
 _UNIT = 1e-6
 _SCORES_AT_ONCE = 128
 _CODE = np.float32(127.0)
-_DEVIATIONS = np.float32(6.0 / math.sqrt(12.0))  # six standard deviations of a rounding error of one step
+_DEVIATIONS = np.float32(6.0 / math.sqrt(12.0))  # six standard deviations of the error of rounding to whole steps
 
 
 class Heaps(NamedTuple):
@@ -35,23 +36,23 @@ class Heaps(NamedTuple):
 
 
 class Partitions(NamedTuple):
-    """Vectors in partitions; the codes of a partition are neighbours in memory."""
+    """Vectors in partitions. The codes of a partition are contiguous in memory."""
 
     vectors: np.ndarray  # (n, d)
-    centroids: np.ndarray  # (partitions, d) by whose scores partitions are opened
-    indptr: np.ndarray  # (partitions + 1,) members of a partition in `order`
-    order: np.ndarray  # (n,) ids
+    centroids: np.ndarray  # (partitions, d); partitions are opened in the order of their scores
+    indptr: np.ndarray  # (partitions + 1,) start of each partition in `order`
+    order: np.ndarray  # (n,) ids of the vectors, partition after partition
     codes: np.ndarray  # (n, d) int8, in that order
-    scales: np.ndarray  # (n,) a vector is about scale * code
+    scales: np.ndarray  # (n,) a vector is approximately scale * code
 
 
 class Effort(NamedTuple):
-    """How far a search goes."""
+    """Limits of a search."""
 
-    n_probe: int  # partitions opened, at most
-    reach: float  # a partition whose centroid scores less than this share of the best vector ends the search
-    n_rescored: int  # vectors scored exactly, at most
-    hubs: bool  # whether the first partition is always opened first, whatever its centroid
+    n_probe: int  # largest number of partitions to open
+    reach: float  # stop at a partition whose centroid has less than this share of the best vector's score
+    n_rescored: int  # largest number of vectors to score exactly
+    hubs: bool  # whether the first partition is always opened first, independent of its centroid
 
 
 @inner(fastmath=_SUMS)
@@ -65,7 +66,7 @@ def dot_product(a, b):
 
 @njit(cache=True, nogil=True, fastmath=_SUMS)
 def _code_dot(query, code):
-    # Casts keep every step in 32 bits, where Numba would widen to 64: this becomes one multiply-add of 16 products.
+    # Numba would widen each step to 64 bits. With these casts, 16 products are one multiply-add instruction.
     total = np.int32(0)
     for i in range(query.shape[0]):
         total = np.int32(total + np.int32(np.int32(query[i]) * np.int32(code[i])))
@@ -74,7 +75,7 @@ def _code_dot(query, code):
 
 @kernel
 def _push(ids, values, size, new_id, value):
-    """Add an entry to a heap that is not full yet (`size` < its capacity), worst entry at the root."""
+    """Add an entry to a heap that is not full (`size` < its capacity), with the worst entry at the root."""
     at = size
     ids[at], values[at] = new_id, value
     while at > 0:
@@ -88,7 +89,7 @@ def _push(ids, values, size, new_id, value):
 
 @kernel
 def _offer(ids, values, size, k, new_id, value):
-    """Add an entry to a heap of at most k if it is good enough; return the size of the heap."""
+    """Add an entry to a heap of at most k entries, if it is good enough. Return the size of the heap."""
     if size < k:
         _push(ids, values, size, new_id, value)
         return size + 1
@@ -100,7 +101,7 @@ def _offer(ids, values, size, k, new_id, value):
 
 @kernel
 def squares(rows, out):
-    """Compute the squared length of each row; return the first row whose length is not finite or too large, or -1."""
+    """Compute the squared length of each row. Return the first row whose length is too large or not finite, or -1."""
     for i in range(rows.shape[0]):
         out[i] = dot_product(rows[i], rows[i])
         if not out[i] <= 1e37:  # so that no product or squared distance of two rows overflows
@@ -110,7 +111,7 @@ def squares(rows, out):
 
 @kernel
 def all_unit(squares):
-    """Return whether all these squared lengths are one, up to rounding."""
+    """Return whether all squared lengths are 1, up to rounding errors."""
     far = 0
     for i in range(squares.shape[0]):
         far += abs(squares[i] - 1) > _UNIT
@@ -119,7 +120,7 @@ def all_unit(squares):
 
 @kernel
 def scale_rows(rows, out):
-    """Scale rows to length 1. Rows of zeros stay, and rows of length 1 stay bit for bit."""
+    """Scale rows to length 1. Rows of zeros, and rows that have length 1 already, are copied without any change."""
     for i in range(rows.shape[0]):
         largest = np.float32(0.0)
         for j in range(rows.shape[1]):
@@ -127,7 +128,7 @@ def scale_rows(rows, out):
         if largest == 0 or abs(dot_product(rows[i], rows[i]) - 1) <= _UNIT:
             out[i] = rows[i]
             continue
-        for j in range(rows.shape[1]):  # first to a size whose square neither overflows nor vanishes
+        for j in range(rows.shape[1]):  # first scale so that squares neither overflow nor underflow
             out[i, j] = rows[i, j] / largest
         length = np.float32(math.sqrt(dot_product(out[i], out[i])))
         for j in range(rows.shape[1]):
@@ -136,7 +137,7 @@ def scale_rows(rows, out):
 
 @kernel
 def scan(query, vectors, k, ids, scores):
-    """Find the k best of all vectors for one query, best first; return how many. `ids` and `scores` hold at least k."""
+    """Find the k best vectors for one query, best first, and return their number. `ids` and `scores` have k entries."""
     n = vectors.shape[0]
     size = 0
     block = np.empty(_SCORES_AT_ONCE, np.float32)
@@ -145,7 +146,7 @@ def scan(query, vectors, k, ids, scores):
         for i in range(m):
             block[i] = dot_product(query, vectors[start + i])
         for i in range(m):
-            if size < k or block[i] > scores[0]:  # ids only grow, so an equal score ranks after all that are kept
+            if size < k or block[i] > scores[0]:  # ids ascend, so that an equal score ranks after those kept
                 size = _offer(ids, scores, size, k, start + i, block[i])
     sort_heap(ids, scores, size)
     return size
@@ -153,11 +154,11 @@ def scan(query, vectors, k, ids, scores):
 
 @kernel
 def add_products(products, queries, vectors, start, slack, first, last, heaps):
-    """Add a block of inner products to the heaps of query rows first..last, with exact scores.
+    """Add a block of vectors to the heaps of query rows first..last, with exact scores.
 
-    `products` (rows, n) are of all query rows with vectors ``start..start + n``, from a matrix product. Each is off by
-    at most ``slack[row]``. What could belong to the k best is scored again by `dot_product`, so the heaps are exact
-    after every block.
+    `products` (rows, n) is the matrix product of all query rows with vectors ``start..start + n``. The error of each
+    entry is at most ``slack[row]``. Vectors that could be among the k best are scored again by `dot_product`, so that
+    the heaps are exact after every block.
     """
     n, k = products.shape[1], heaps.ids.shape[1]
     for row in range(first, last):
@@ -180,9 +181,10 @@ def add_products(products, queries, vectors, start, slack, first, last, heaps):
 
 @kernel
 def rounding_slack(query_squares, largest, width, slack):
-    """Bound the error of a product of each query with any vector: two sums of `width` terms, in any order.
+    """Compute a bound on the difference between two sums of each query's product with any vector, in any order.
 
-    Each sum is off by at most ``width * 2^-24 * |q| |v|``; `largest` is the largest squared length of a vector.
+    The error of a sum of `width` terms is at most ``width * 2^-24 * |q| |v|``. `largest` is the largest squared length
+    of a vector.
     """
     for row in range(query_squares.shape[0]):
         slack[row] = (width + 8) * _ROUNDING * math.sqrt(query_squares[row] * largest)
@@ -197,7 +199,7 @@ def sort_rows(ids, scores, sizes, first, last):
 
 @kernel
 def rescore(queries, vectors, candidates, first, last, ids, scores):
-    """Score the `candidates` (rows, m) of another search exactly, -1 for none, and keep the best, as many as fit."""
+    """Score the `candidates` (rows, m) of another search exactly (-1 for none), and keep the best, as many as fit."""
     width, k = candidates.shape[1], ids.shape[1]
     some_ids = np.empty(width, np.int32)
     some_scores = np.empty(width, np.float32)
@@ -228,9 +230,9 @@ def encode_int8(vectors, order, first, last, codes, scales):
 
 @inner
 def _fine_query(query, steps):
-    """Return the query as whole steps, and the size of a step.
+    """Round the query to multiples of a step. Return the multiples, and the size of the step.
 
-    Steps are finer than those of the codes: as fine as a 32-bit sum of so many products allows.
+    Steps are finer than those of the codes: as fine as possible without overflow of a 32-bit sum of all products.
     """
     largest = np.float32(0.0)
     for j in range(query.shape[0]):
@@ -246,12 +248,13 @@ def _fine_query(query, steps):
 def probe(query, parts, effort, k, ids, scores):
     """Find the k best vectors of the partitions nearest to one query, best first.
 
-    Return how many were found, and how many partitions were opened.
+    Return the number of vectors that were found, and the number of partitions that were opened.
 
-    Partitions are opened in the order of their centroids' scores, that of the hubs before all others, until `effort` is
-    spent. More are opened while they hold fewer vectors than are to be scored exactly (never fewer than 2 k), so that
-    min(k, n) are always found. Of the best by code, those are scored exactly that could be among the k best: a code is
-    taken to be off by less than six standard deviations of its rounding error.
+    Partitions are opened in the order of their centroids' scores, with the partition of hubs first, up to the limits of
+    `effort`. If they have fewer vectors than should be scored exactly (at least 2 k), more are opened, so that
+    min(k, n) vectors are always found. Vectors are first ranked by their codes. Those that could be among the k best
+    are then scored exactly, assuming that the error of a code is less than six standard deviations of its rounding
+    error.
     """
     n_partitions, width = parts.centroids.shape
     if n_partitions == 0:
@@ -307,10 +310,10 @@ def probe(query, parts, effort, k, ids, scores):
 
 @kernel
 def scan_codes(query, parts, k, ids, scores):
-    """Find the k best of all vectors for one query, best first; return how many were found.
+    """Find the k best of all vectors for one query, best first. Return the number of vectors that were found.
 
-    All are scored by code, and those exactly that could be among the k best: a code is taken to be off by less than six
-    standard deviations of its rounding error.
+    All vectors are scored by their codes. Those that could be among the k best are then scored exactly, assuming that
+    the error of a code is less than six standard deviations of its rounding error.
     """
     n, width = parts.codes.shape
     fine, unit = _fine_query(query, np.float32(min(8191, 16_000_000 // width)))
@@ -335,7 +338,7 @@ def scan_codes(query, parts, k, ids, scores):
 
 @kernel
 def scan_codes_of_rows(queries, first, last, parts, ids, scores):
-    """Run `scan_codes` for rows first..last of the queries, for as many vectors as `ids` has columns."""
+    """Run `scan_codes` for rows first..last of the queries. k is the number of columns of `ids`."""
     for row in range(first, last):
         size = scan_codes(queries[row], parts, ids.shape[1], ids[row], scores[row])
         ids[row, size:] = -1
@@ -344,7 +347,7 @@ def scan_codes_of_rows(queries, first, last, parts, ids, scores):
 
 @kernel
 def probe_rows(queries, first, last, parts, effort, ids, scores):
-    """Run `probe` for rows first..last of the queries, for as many vectors as `ids` has columns."""
+    """Run `probe` for rows first..last of the queries. k is the number of columns of `ids`."""
     for row in range(first, last):
         size, _ = probe(queries[row], parts, effort, ids.shape[1], ids[row], scores[row])
         ids[row, size:] = -1
@@ -353,7 +356,7 @@ def probe_rows(queries, first, last, parts, effort, ids, scores):
 
 @kernel
 def nearest(products, first, last, out):
-    """Write the column of the highest product of rows first..last; the first one of equals."""
+    """Write the column of the highest product of each of rows first..last, the first one of equals."""
     for row in range(first, last):
         best = 0
         high = np.float32(-np.inf)

@@ -1,10 +1,10 @@
-"""Logistic regression with an L1 regulariser: separators that use few features.
+"""Solve logistic regression with an L1 regulariser, which gives separators with few features.
 
     min |w|_1 + sum_i C_i log(1 + exp(-y_i w.x_i))
 
-By Newton's method with coordinate descent inside (Yuan, Ho and Lin, 2012, "An improved GLMNET"): the loss is replaced
-by its quadratic model at w, which is minimised one weight (one column of X) at a time; then a line search. Most
-weights are zero and stay so; a column whose gradient lies safely inside (-1, 1) is left out of the passes that follow.
+The method is Newton's, with coordinate descent inside (Yuan, Ho and Lin, 2012, "An improved GLMNET"). The loss is
+replaced by its quadratic model at w, which is minimised one weight (one column of X) at a time. A line search follows.
+Most weights are zero and stay so: a column whose gradient is well inside (-1, 1) is skipped in the following passes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
-_FLOOR = np.float32(1e-6)  # added to curvatures, so that a column without any still has a finite step
+_FLOOR = np.float32(1e-6)  # added to curvatures, so that a step is finite even where the curvature is 0
 
 
 class PointColumns(NamedTuple):
-    """Points by features; the last column holds ones, for the bias."""
+    """Points in column-major order (CSC). The last column has ones, for the bias."""
 
     starts: np.ndarray
     rows: np.ndarray
@@ -28,7 +28,7 @@ class PointColumns(NamedTuple):
 
 
 class Quadratic(NamedTuple):
-    """The quadratic model of the loss at some weights."""
+    """The quadratic model of the loss at the current weights."""
 
     gradient: np.ndarray  # (columns,)
     curvature: np.ndarray  # (columns,)
@@ -37,7 +37,7 @@ class Quadratic(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def to_columns(indptr, indices, data, n_features):
-    """Transpose rows to columns, with a last column of ones for the bias."""
+    """Transpose rows to columns, and append a column of ones for the bias."""
     n = indptr.shape[0] - 1
     nnz = indptr[n]
     starts = np.zeros(n_features + 2, np.int64)
@@ -62,7 +62,7 @@ def to_columns(indptr, indices, data, n_features):
 
 @njit(cache=True, nogil=True, inline="always")
 def _violation(weight, gradient):
-    """Return the distance of zero from the subgradients: 0 if the weight is optimal."""
+    """Return the distance of 0 from the set of subgradients. It is 0 if the weight is optimal."""
     if weight > 0:
         return abs(gradient + np.float32(1.0))
     if weight < 0:
@@ -78,9 +78,10 @@ def _loss(margin):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _quadratic_pass(X, model, trial, columns, moved):
-    """Make one pass over `columns` of the quadratic model; return how many stay, moved to the front, and the violation.
+    """Minimise the quadratic model over each of `columns` once.
 
-    trial : the weights being tried; moved : the change of the points' scores that they make.
+    Return the number of columns that stay active, which are moved to the front, and the sum of violations. trial : the
+    weights that are changed; moved : the resulting change of the points' scores.
     """
     starts, rows, values = X.starts, X.rows, X.values
     gradient, curvature, second = model.gradient, model.curvature, model.second
@@ -99,7 +100,7 @@ def _quadratic_pass(X, model, trial, columns, moved):
         stay += 1
         total += _violation(old, slope)
         h = curvature[j]
-        target = old * h - slope  # the minimum is this, shrunk towards zero by 1 and divided by h
+        target = old * h - slope  # shrunk towards zero by 1 and divided by h, it is the minimum
         if target > 1.0:
             new = (target - np.float32(1.0)) / h
         elif target < -1.0:
@@ -116,8 +117,8 @@ def _quadratic_pass(X, model, trial, columns, moved):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _restart(active, n, columns):
-    """Copy the first n active columns; return n."""
-    # A loop, here and elsewhere: an assignment of slices takes seconds to compile, because of its error messages.
+    """Copy the first n active columns, and return n."""
+    # A loop, because an assignment of slices takes seconds to compile, due to its error messages.
     for a in range(n):
         columns[a] = active[a]
     return n
@@ -125,11 +126,10 @@ def _restart(active, n, columns):
 
 @njit(cache=True, nogil=True)
 def solve(X, signs, costs, tolerance, rounds, passes):
-    """Return the weights of the columns, float32.
+    """Return the optimal weights of the columns, float32.
 
-    X : :class:`PointColumns`; signs : +1 or -1 per point; costs : C_i. Stop when the violations, summed over the
-    columns, are at most `tolerance` times those of zero weights, or after `rounds` Newton steps of at most `passes`
-    passes each.
+    X : :class:`PointColumns`; signs : +1 or -1 per point; costs : C_i. The solver stops when the sum of violations is
+    at most `tolerance` times that of zero weights, or after `rounds` Newton steps of at most `passes` passes each.
     """
     starts, rows, values = X.starts, X.rows, X.values
     n, d = signs.shape[0], starts.shape[0] - 1
@@ -190,7 +190,7 @@ def solve(X, signs, costs, tolerance, rounds, passes):
 
 @njit(cache=True, nogil=True, borrows=True)
 def _line_search(weights, trial, gradient, score, moved, signs, costs):
-    """Move `weights` towards `trial` as far as the objective decreases enough (Armijo); False if it never does."""
+    """Move `weights` towards `trial` as far as the objective decreases enough (Armijo), or return False."""
     promised, norm = 0.0, 0.0
     for j in range(weights.shape[0]):
         norm += abs(trial[j]) - abs(weights[j])

@@ -1,6 +1,6 @@
-"""Kernels of the synthetic data generator: labels of points, words of labels, words of points.
+"""Kernels of the synthetic data generator: draw the labels of points, the words of labels and the words of points.
 
-Every row has its own stream of random numbers, which starts from the seed and the row number, so that rows can be made
+Every row has its own stream of random numbers, which depends only on the seed and the row number. Rows can thus be made
 in any order and by any number of threads.
 """
 
@@ -16,7 +16,7 @@ from longtail.kernels.text import Counted, fold_repeats
 
 _HALF, _DOWN = np.uint64(32), np.uint64(11)
 _STEP = 1.0 / (1 << 53)
-_TRIES = 8  # draws for a label that a point does not have yet; after them it has one label fewer
+_TRIES = 8  # attempts to draw a label that a point does not have yet; if all fail, it gets one label fewer
 
 
 class LabelTopics(NamedTuple):
@@ -76,7 +76,7 @@ def _power_law(u: float, n: int, exponent: float) -> int:
 
 @njit(cache=True, nogil=True)
 def _topic_word(topic: int, rank: int, n_words: int) -> int:
-    """Return the word at a rank of a topic: words are scattered over the vocabulary, so that topics share some."""
+    """Return the word at a rank of a topic. Words are scattered over the vocabulary, so that topics share some."""
     return np.int64(_mix(np.uint64(topic) * MIX + np.uint64(rank)) % np.uint64(n_words))  # type: ignore[return-value]
 
 
@@ -84,7 +84,7 @@ def _topic_word(topic: int, rank: int, n_words: int) -> int:
 def words_of_labels(
     rows: tuple[int, int], topic: np.ndarray, n_own: int, words: WordSource, exponent: float, seed: int
 ) -> np.ndarray:
-    """Draw the own words of labels: one of their topic, the others from the whole vocabulary.
+    """Draw the words of each label: one from the topic of the label, the others from the whole vocabulary.
 
     Parameters
     ----------
@@ -125,8 +125,8 @@ def labels_of_points(
 ) -> PointLabels:
     """Draw the labels of points.
 
-    The first label of a point is given, or drawn from all labels; it sets the topic of the point. Each further one is
-    drawn from the topic with probability ``coherence``, otherwise from all.
+    The first label of a point is given, or drawn from all labels, and determines the topic of the point. Each further
+    label is drawn from that topic with probability ``coherence``, and otherwise from all labels.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def words_of_points(
     shares: tuple[float, float],
     seed: int,
 ) -> Counted:
-    """Draw and count the words of points: a mixture of the words of their labels, of their topic, and of all words.
+    """Draw and count the words of points: a mixture of words of their labels, words of their topic, and all words.
 
     Parameters
     ----------

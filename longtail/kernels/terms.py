@@ -1,8 +1,8 @@
-"""A hash table of distinct terms, kept in plain arrays: find, append, merge, sort.
+"""A hash table of distinct terms in plain arrays, with functions to find, append, merge and sort terms.
 
 The table uses open addressing and is at most half full. Terms with equal hashes are compared by their bytes, so that
-one is never mistaken for another. Inner loops count in uint64: an index that cannot be negative needs no check for
-counting from the end.
+two terms are never confused. Inner loops use uint64 counters: for an index that cannot be negative, Numba generates no
+check for counting from the end.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ if not config.DISABLE_JIT and not config.BOUNDSCHECK and sys.byteorder == "littl
 
     @intrinsic
     def _eight(typing_context: Any, data: Any, at: Any) -> Any:
-        """Return ``data[at:at + 8]`` as one number by one load, which is what LLVM makes of the above, but later."""
+        """Load ``data[at:at + 8]`` as one number. LLVM makes the same of the function above, but that takes time."""
         return types.uint64(data, types.uint64), _generate_load
 
 
 @inner(borrows=True)
 def hash_bytes(data: np.ndarray, start: np.uint64, stop: np.uint64) -> np.uint64:
-    """Return a 64-bit hash of ``data[start:stop]``, not empty. Saved models with hashed features rely on its values."""
+    """Return a 64-bit hash of ``data[start:stop]`` (not empty). Saved models with hashing rely on its values."""
     h = (stop - start) * GOLDEN
     while stop - start > EIGHT:
         h = (h ^ _eight(data, start)) * GOLDEN
@@ -90,7 +90,7 @@ def _equal(a: np.ndarray, at_a: np.uint64, b: np.ndarray, at_b: np.uint64, size:
 
 @inner(borrows=True)
 def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uint64, h: np.uint64) -> np.uint64:
-    """Return the slot of the term ``data[start:stop]`` with hash ``h``, or the free slot where it belongs."""
+    """Return the slot of the term ``data[start:stop]`` with hash ``h``, or the free slot for it."""
     slots, blob, offsets = terms
     mask = np.uint64(slots.size - 1)
     at = h & mask
@@ -111,9 +111,9 @@ def find_slot(terms: TermTable, data: np.ndarray, start: np.uint64, stop: np.uin
 def find_or_append(
     terms: TermTable, n_terms: int, data: np.ndarray, start: np.uint64, stop: np.uint64
 ) -> tuple[np.int32, int]:
-    """Return the id of the term ``data[start:stop]``, appended if it is new, and the number of terms then.
+    """Find the term ``data[start:stop]``, or append it. Return its id, and the number of terms afterwards.
 
-    The caller has reserved the memory for it.
+    The caller must have reserved the memory for it.
     """
     slots, blob, offsets = terms
     h = hash_bytes(data, start, stop)
@@ -132,14 +132,14 @@ def find_or_append(
 def add_terms(
     terms: TermTable, n_terms: int, other_blob: np.ndarray, other_offsets: np.ndarray, n_other: int
 ) -> tuple[np.ndarray, int]:
-    """Add the terms of another table to this one; the caller has reserved the memory.
+    """Add the terms of another table to this one. The caller must have reserved the memory.
 
     Returns
     -------
     ids : (n_other,) int32
-        The id in this table of each of the other terms.
+        The id in this table of each term of the other table.
     n_terms : int
-        The number of terms that the table then holds.
+        The number of terms in the table afterwards.
     """
     ids = np.empty(n_other, np.int32)
     for term in range(n_other):
@@ -177,9 +177,9 @@ def _in_order(prefixes: np.ndarray, blob: np.ndarray, offsets: np.ndarray, terms
 
 @njit(cache=True, nogil=True)
 def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.ndarray:
-    """Return the order that sorts the terms by their bytes, which for UTF-8 is the order of code points.
+    """Return the order that sorts terms by their bytes, which in UTF-8 is the order of code points.
 
-    A merge sort that compares the first 8 bytes as one number.
+    It is computed by a merge sort, which compares the first 8 bytes of two terms as one number.
     """
     n = terms.size
     prefixes = np.zeros(n, np.uint64)
@@ -208,7 +208,7 @@ def sort_terms(blob: np.ndarray, offsets: np.ndarray, terms: np.ndarray) -> np.n
 
 @njit(cache=True, nogil=True)
 def take_terms(blob: np.ndarray, offsets: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return padded blob and offsets of the chosen terms, in the given order."""
+    """Return the padded blob and the offsets of the chosen terms, in the given order."""
     out_offsets = np.empty(chosen.size + 1, np.int64)
     out_offsets[0] = 0
     for i in range(chosen.size):

@@ -1,9 +1,9 @@
-"""Kernels that turn UTF-8 text into TF-IDF rows: cut words, look up or learn terms, count, weight, sort.
+"""Turn UTF-8 text into TF-IDF rows: cut words, look up or learn terms, count, weight and sort them.
 
 A *block* is a sequence of texts encoded as UTF-8, each followed by a zero byte. A *term* is one word, or several
-consecutive words of a text joined by single spaces; known terms are in a `TermTable` of ``longtail.kernels.terms``.
+consecutive words of a text joined by single spaces. Known terms are in a `TermTable` of ``longtail.kernels.terms``.
 
-All kernels are serial and release the GIL: the caller distributes blocks over threads.
+All kernels are serial and release the interpreter lock. The caller distributes blocks over threads.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from longtail.kernels.compiling import inner, kernel, njit
 from longtail.kernels.terms import GOLDEN, LOW, ONE, PAD, ZERO, TermTable, find_or_append, find_slot, hash_bytes
 
 SPACE = np.uint8(32)
-_SHORT = 4096  # bytes of a text whose room is kept
-_SORTED_BY_INSERTION = 32  # entries of a row that are sorted by insertion
+_SHORT = 4096  # each thread keeps memory for one text of up to so many bytes
+_SORTED_BY_INSERTION = 32  # rows with at most so many entries are sorted by insertion
 
 
 class Folding(NamedTuple):
-    """Tables of lower case: the folded character where it belongs to a word, 0 for any other."""
+    """Tables of lower case: the lower-case form of each character that belongs to a word, and 0 for all others."""
 
     ascii: np.ndarray  # (256,) uint8, by byte
     unicode: np.ndarray  # (0x110000,) uint32, by code point; empty for a block in ASCII
 
 
 class TermShape(NamedTuple):
-    """How texts are cut into terms."""
+    """Settings for cutting texts into terms."""
 
     min_length: int  # characters of the shortest word
     fewest: int  # words of the shortest term
     most: int  # words of the longest term
-    characters: bool = False  # whether terms are characters of a word and the spaces around it, instead of words
+    characters: bool = False  # whether terms are made of the characters of a word, and spaces around it, not of words
 
 
 class Counted(NamedTuple):
-    """Distinct terms of each text of a block, in no particular order, and how often each occurs."""
+    """The distinct terms of each text of a block, in no particular order, and the number of their occurrences."""
 
     indptr: np.ndarray  # (n_texts + 1,) int64
     ids: np.ndarray  # (nnz,) int32
@@ -46,7 +46,7 @@ class Counted(NamedTuple):
 
 
 class WeightedRows(NamedTuple):
-    """Where `weight_rows` writes: `indptr` has the first position of each row of the block in the other two arrays."""
+    """The output of `weight_rows`. `indptr` has the first position of each row in the other two arrays."""
 
     indptr: np.ndarray
     indices: np.ndarray
@@ -54,7 +54,7 @@ class WeightedRows(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of one text in lower case, joined by spaces in `line`; word i is line[begins[i] : ends[i]]."""
+    """The words of one text in lower case, joined by spaces in `line`. Word i is line[begins[i] : ends[i]]."""
 
     line: np.ndarray
     begins: np.ndarray
@@ -62,15 +62,15 @@ class Words(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where the terms of one text are: term i is line[begins[i] : ends[i]] of its words."""
+    """The positions of the terms of one text. Term i is line[begins[i] : ends[i]] of its words."""
 
-    marks: np.ndarray  # where each character of the current word begins
+    marks: np.ndarray  # the position of each character of the current word
     begins: np.ndarray
     ends: np.ndarray
 
 
 class _Kept(threading.local):
-    """What each thread keeps between calls."""
+    """The memory that each thread keeps between calls."""
 
     def __init__(self) -> None:
         self.rooms: dict[TermShape, Room] = {}
@@ -80,9 +80,9 @@ _kept = _Kept()
 
 
 class Room(NamedTuple):
-    """Memory for a block, large enough for any texts of its size: kernels that make no arrays compile sooner.
+    """Memory for counting the terms of a block, large enough for any texts of its size.
 
-    Memory that is never written costs nothing.
+    With it, kernels allocate no arrays, so that they compile faster. Memory that is never written costs nothing.
     """
 
     words: Words
@@ -94,7 +94,7 @@ class Room(NamedTuple):
 
     @classmethod
     def for_block(cls, n_bytes: int, n_texts: int, shape: TermShape) -> Room:
-        """Return memory for `n_texts` texts of `n_bytes` together; that for one short text is kept by its thread."""
+        """Return memory for `n_texts` texts of `n_bytes` in total. The thread keeps the memory for one short text."""
         if n_texts != 1 or n_bytes > _SHORT:
             return cls.empty(n_bytes, n_texts, shape)
         if shape not in _kept.rooms:
@@ -103,7 +103,7 @@ class Room(NamedTuple):
 
     @classmethod
     def empty(cls, n_bytes: int, n_texts: int, shape: TermShape) -> Room:
-        """Return new memory."""
+        """Allocate new memory."""
         n_words, n_ids = most_words(n_bytes, shape.min_length), most_terms(n_bytes, shape.min_length, shape)
         line = np.empty(n_bytes * 2 + 1 + PAD, np.uint8)  # lower case may take 3 bytes where upper case takes 2
         return cls(
@@ -116,14 +116,14 @@ class Room(NamedTuple):
         )
 
     def counted(self) -> Counted:
-        """Return what has been counted, without the room around it."""
+        """Return a copy of the counts without the unused memory."""
         n = int(self.indptr[-1])
         return Counted(self.indptr.copy(), self.ids[:n].copy(), self.counts[:n].copy())
 
 
 @njit(cache=True, nogil=True, borrows=True)
 def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32, np.uint64]:
-    """Return the code point whose first byte is ``lead``, found before ``at``, and the position after it."""
+    """Return the code point whose first byte, just before ``at``, is ``lead``, and the position after it."""
     extra = 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
     code = np.uint32(lead & (0x3F >> extra))
     for _ in range(extra):
@@ -134,7 +134,7 @@ def _decode(block: np.ndarray, at: np.uint64, lead: np.uint8) -> tuple[np.uint32
 
 @njit(cache=True, nogil=True, borrows=True)
 def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
-    """Write a code point as UTF-8 at ``line[size]``; return the position after it."""
+    """Write a code point as UTF-8 at ``line[size]``, and return the position after it."""
     if code < 0x80:  # a few letters beyond ASCII have a lower case in ASCII: the Kelvin sign
         line[size] = code
         return size + ONE
@@ -151,13 +151,13 @@ def _encode(code: np.uint32, line: np.ndarray, size: np.uint64) -> np.uint64:
 def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, words: Words) -> tuple[int, int]:
     """Write the words of the text at ``block[start]`` to ``words``.
 
-    Returns the number of words and the position after the zero byte that ends the text.
+    Return the number of words, and the position after the zero byte that ends the text.
     """
     ascii_fold, unicode_fold = fold
     line, begins, ends = words
     at = np.uint64(start)
     n_words = ZERO
-    line[0] = SPACE  # every word stands between spaces
+    line[0] = SPACE  # every word is between spaces
     size = ONE  # bytes written to line
     begin = ONE  # where the current word begins in line
     length = 0  # characters of the current word
@@ -194,10 +194,10 @@ def _cut_words(block: np.ndarray, start: int, fold: Folding, min_length: int, wo
 
 @njit(cache=True, nogil=True, borrows=True)
 def _cut_terms(words: Words, n_words: int, shape: TermShape, places: Places) -> int:
-    """Write the places of all terms of a text, n-grams of words or of characters, to ``places``; return their number.
+    """Write the positions of all terms of a text (n-grams of words or characters) to ``places``. Return their number.
 
-    Of characters, a word counts with a space on either side; a word shorter than n is one term. A space alone is not a
-    term.
+    For characters, a word includes a space on either side. A word that is shorter than n is one term. A single space is
+    not a term.
     """
     marks, begins, ends = places
     n_terms = 0
@@ -237,10 +237,10 @@ def bag_size(n_ids: int) -> int:
 
 @inner(borrows=True)
 def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag: np.ndarray) -> int:
-    """Merge repeated ids of ``ids[first:end]`` in place and count them; return the new end.
+    """Merge repeated ids in ``ids[first:end]`` in place, and count them. Return the new end.
 
-    ``bag``, of at least :func:`bag_size`, maps an id to 1 + its position in the row. A table per text stays in the
-    cache, unlike one per vocabulary.
+    ``bag``, of at least :func:`bag_size`, is a hash table from ids to 1 + their position in the row. A table per text
+    fits into the cache, while a table of the whole vocabulary would not.
     """
     bits = 6
     while (1 << bits) < 2 * (end - first):
@@ -266,12 +266,12 @@ def fold_repeats(ids: np.ndarray, counts: np.ndarray, first: int, end: int, bag:
 
 
 def most_words(n_bytes: int, min_length: int) -> int:
-    """Return an upper bound of the words in ``n_bytes``: a word takes its characters and one byte after them."""
+    """Return an upper bound of the number of words in ``n_bytes``: a word takes its characters and one more byte."""
     return n_bytes // (min_length + 1) + 1
 
 
 def most_terms(n_bytes: int, min_length: int, shape: TermShape) -> int:
-    """Return an upper bound of the terms in ``n_bytes``."""
+    """Return an upper bound of the number of terms in ``n_bytes``."""
     n_words = most_words(n_bytes, min_length)
     sizes = shape.most - shape.fewest + 1
     return (n_bytes + 2 * n_words) * sizes if shape.characters else n_words * sizes
@@ -280,9 +280,9 @@ def most_terms(n_bytes: int, min_length: int, shape: TermShape) -> int:
 def match_block(
     block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, n_bins: int, terms: TermTable
 ) -> Counted:
-    """Count the known terms of every text of a block.
+    """Count the known terms of each text of a block.
 
-    With ``n_bins`` > 0 every term is known: its id is its hash modulo ``n_bins``, and the table is not used.
+    With ``n_bins`` > 0, the table is not used: the id of any term is its hash modulo ``n_bins``.
     """
     room = Room.for_block(block.size, n_texts, shape)
     match_texts(block, fold, shape, n_bins, terms, room)
@@ -291,7 +291,7 @@ def match_block(
 
 @kernel(borrows=True)
 def match_texts(block: np.ndarray, fold: Folding, shape: TermShape, n_bins: int, terms: TermTable, room: Room) -> None:
-    """Count the known terms of every text of a block, as :func:`match_block` does, into ``room``."""
+    """Count the known terms of each text of a block, like :func:`match_block`, with the memory of ``room``."""
     words, places, indptr, ids, counts, bag = room
     at = np.int64(0)
     indptr[0] = 0
@@ -316,10 +316,10 @@ def match_texts(block: np.ndarray, fold: Folding, shape: TermShape, n_bins: int,
 def learn_block(
     block: np.ndarray, n_texts: int, fold: Folding, shape: TermShape, terms: TermTable, n_terms: int
 ) -> tuple[Counted, int]:
-    """Count the terms of every text of a block, appending new ones to the table of ``n_terms`` terms.
+    """Count the terms of each text of a block, and append new ones to the table, which has ``n_terms`` terms.
 
-    The caller has reserved the memory: ``most_words`` times the number of n-gram sizes further terms, and their bytes.
-    Returns the counts and the number of terms that the table then holds.
+    The caller must have reserved the memory for ``most_words`` times the number of n-gram sizes new terms, and for
+    their bytes. Return the counts, and the number of terms in the table afterwards.
     """
     room = Room.for_block(block.size, n_texts, shape)
     n_terms = learn_texts(block, fold, shape, terms, n_terms, room)
@@ -328,7 +328,7 @@ def learn_block(
 
 @kernel(borrows=True)
 def learn_texts(block: np.ndarray, fold: Folding, shape: TermShape, terms: TermTable, n_terms: int, room: Room) -> int:
-    """Count the terms of every text of a block, as :func:`learn_block` does, into ``room``."""
+    """Count the terms of each text of a block, like :func:`learn_block`, with the memory of ``room``."""
     words, places, indptr, ids, counts, bag = room
     at = np.int64(0)
     indptr[0] = 0
@@ -359,7 +359,7 @@ def count_occurrences(ids: np.ndarray, counts: np.ndarray, term_frequency: np.nd
 
 @njit(cache=True, nogil=True)
 def entries_with_column(block: Counted, columns: np.ndarray) -> np.ndarray:
-    """Return the number of entries per row whose term has a column, (n_texts,) int64; see ``weight_rows``."""
+    """Return the number of entries of each row whose term has a column, (n_texts,) int64; see ``weight_rows``."""
     out = np.zeros(block.indptr.size - 1, np.int64)
     if columns.size == 0:
         for row in range(out.size):
@@ -374,10 +374,10 @@ def entries_with_column(block: Counted, columns: np.ndarray) -> np.ndarray:
 
 @njit(cache=True, nogil=True, borrows=True)
 def _sort_by_column(keys: np.ndarray, counts: np.ndarray, n: np.int64) -> np.int64:
-    """Sort the first n keys of one row of ``keys``, column << 32 and more, by column; return the row that has them.
+    """Sort the first n keys in row 0 of ``keys`` by their column, which is in the upper 32 bits.
 
-    They are in row 0 before; row 1 is scratch, as is ``counts``. Few are sorted by insertion, many byte by byte.
-    NumPy's sort within a kernel takes a second to compile.
+    Return the row of ``keys`` that has the result. Row 1 and ``counts`` are scratch. Few keys are sorted by insertion,
+    many by a radix sort. NumPy's sort inside a kernel would take a second to compile.
     """
     if n <= _SORTED_BY_INSERTION:
         for a in range(1, n):
@@ -410,20 +410,20 @@ def _sort_by_column(keys: np.ndarray, counts: np.ndarray, n: np.int64) -> np.int
 
 
 def weight_rows(block: Counted, columns: np.ndarray, idf: np.ndarray, sublinear: bool, out: WeightedRows) -> None:
-    """Write the TF-IDF rows of a block: columns ascending, each row of unit length.
+    """Write the TF-IDF rows of a block, with ascending columns and rows of unit length.
 
     Parameters
     ----------
     block : Counted
         Counted terms.
     columns : int32 array
-        Column of each term id, -1 for none; empty if ids are columns already.
+        Column of each term id, -1 for none. Empty if ids are columns already.
     idf : float32 array
-        Inverse document frequency of each column; empty for none.
+        Inverse document frequency of each column. Empty to leave counts unweighted.
     sublinear : bool
         Whether n occurrences count as 1 + ln n.
     out : WeightedRows
-        Filled.
+        Output.
     """
     longest = len(block.ids) if len(block.indptr) == 2 else int(np.diff(block.indptr).max(initial=0))
     fill_rows(block, columns, idf, sublinear, np.empty((2, longest), np.int64), np.empty(256, np.int64), out)
@@ -439,7 +439,7 @@ def fill_rows(
     digits: np.ndarray,
     out: WeightedRows,
 ) -> None:
-    """Write the rows of :func:`weight_rows`; `keys` (2, entries of the longest row) and `digits` (256,) are scratch."""
+    """Write the rows of :func:`weight_rows`. Scratch: `keys` (2, entries of the longest row) and `digits` (256,)."""
     indptr, ids, counts = block
     for row in range(indptr.size - 1):
         n = np.int64(0)

@@ -1,8 +1,9 @@
-"""The k best of many scores: of a dense row, of a list of candidates, of every row of a CSR matrix.
+"""Select the k best scores of a dense row, of a list of candidates, or of every row of a CSR matrix.
 
-One rule everywhere: higher scores first, equal scores by smaller index, so that a ranking never depends on the order of
-the candidates. Selection keeps a heap of k entries, with the worst of them at the root, in the caller's output arrays:
-nothing is allocated, and a score that is too low costs one comparison. Scores must not be NaN.
+The rule is the same everywhere: higher scores first, and of equal scores the smaller index. A ranking therefore never
+depends on the order of the candidates. The k best entries are kept in a heap in the caller's output arrays, with the
+worst of them at the root. Nothing is allocated, and a score that is too low costs one comparison. Scores must not be
+NaN.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ import numpy as np
 
 from longtail.kernels.compiling import inner, njit
 
-# Scores compared with the threshold at once, in a loop without an exit, which LLVM vectorises.
+# So many scores are compared with the threshold in a loop without an early exit, which LLVM can vectorise.
 _COMPARED_AT_ONCE = 128
 ABOVE_ZERO, BELOW_ONE, _TRACE_LESS = np.float32(1e-30), np.float32(1 - 2**-23), np.float32(1 - 1e-6)
 
 
 class TopLabels(NamedTuple):
-    """The best labels of each row, their scores, and how many there are; kernels fill it."""
+    """The best labels of each row, their scores, and their number. Kernels fill it."""
 
     labels: np.ndarray  # (rows, k) int32
     scores: np.ndarray  # (rows, k) float32
@@ -57,7 +58,7 @@ def _heapify(idx: np.ndarray, val: np.ndarray, size: int) -> None:
 
 @inner(borrows=True)
 def sort_heap(idx: np.ndarray, val: np.ndarray, size: int) -> None:
-    """Sort the heap into a list, best first: the root, the worst entry left, moves to the end each time."""
+    """Sort the heap into a list, best first, by repeatedly moving the root, which is the worst entry, to the end."""
     for last in range(size - 1, 0, -1):
         idx[0], idx[last] = idx[last], idx[0]
         val[0], val[last] = val[last], val[0]
@@ -75,7 +76,7 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
     k : int
         Number of entries to keep.
     out_idx, out_val : arrays, shape (>= min(k, n),)
-        Receive positions and scores; give ``out_val`` the type of ``scores``, or rounding may make ties.
+        Output: positions and scores. ``out_val`` must have the type of ``scores``, or rounding may cause ties.
 
     Returns
     -------
@@ -99,7 +100,7 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
             enters |= scores[i] > threshold
         if enters:
             for i in range(start, stop):
-                # Indices only grow, so an equal score ranks after all that are kept: strictly greater is the full test.
+                # Indices ascend, so that an equal score ranks after all kept entries: only a greater score can enter.
                 if scores[i] > threshold:
                     out_idx[0] = i
                     out_val[0] = scores[i]
@@ -112,9 +113,9 @@ def top_k_row(scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarr
 
 @njit(cache=True, nogil=True, borrows=True)
 def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray, out_val: np.ndarray) -> int:
-    """Write the k best of the candidates ``(ids[i], scores[i])``, in any order of ids, best first, ties by smaller id.
+    """Write the k best of the candidates ``(ids[i], scores[i])``, best first, ties by smaller id. Return their number.
 
-    The same as ``top_k_row`` for a sparse row or a beam of candidates; ids are distinct. Return how many were written.
+    This is ``top_k_row`` for a sparse row or a list of candidates. The ids must be distinct, but may be in any order.
     """
     n = ids.shape[0]
     size = min(k, n)
@@ -135,11 +136,12 @@ def top_k_pairs(ids: np.ndarray, scores: np.ndarray, k: int, out_idx: np.ndarray
 
 @njit(cache=True, nogil=True, borrows=True)
 def fill_places(labels, chance, gain, plain, scale, k, out_labels, out_scores):
-    """Fill positions greedily: position j takes the label of largest probability * (plain[j] + scale[j] gain[label]).
+    """Fill positions greedily: position j gets the label with the largest chance * (plain[j] + scale[j] gain[label]).
 
-    The last of the weights holds for all positions beyond. The score of a label is its probability times its weight in
-    the first position; where that would be higher than the score before it, it is slightly lower instead, so that
-    scores decrease along the ranking. labels and chance change their order. Return how many were written.
+    The last weight holds for all further positions. The score of a label is its probability (`chance`) times its weight
+    in the first position. If that is higher than the score of the previous position, it is set slightly below that
+    score, so that scores decrease along the ranking. This changes the order of `labels` and `chance`. Return the number
+    of positions that were filled.
     """
     n, last = labels.shape[0], plain.shape[0] - 1
     ahead = min(last, n, k)
@@ -179,12 +181,12 @@ def csr_top_k_serial(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Keep the k best stored entries of each row of a CSR matrix, best first, ties by smaller index.
 
-    Stored zeros count as entries. Rows shorter than k are kept whole and sorted.
+    Stored zeros count as entries. Of rows shorter than k, all entries are kept and sorted.
 
     Returns
     -------
     indptr, indices, data : arrays
-        The kept part, in the types of the input.
+        The kept entries, with the types of the input.
     """
     out_indptr = _top_k_indptr(indptr, k)
     out_indices = np.empty(out_indptr[-1], indices.dtype)

@@ -1,7 +1,7 @@
-"""Random walks on a graph, and skip-gram vectors of what they meet: the two halves of DeepWalk.
+"""Draw random walks on a graph, and train skip-gram vectors on them: the two parts of DeepWalk.
 
-A walk draws its random numbers from (seed, its own number), so that threads do not change it. Skip-gram is stochastic
-gradient descent over all pairs of a walk, one after the other on one thread, which makes it repeatable.
+The random numbers of a walk depend only on the seed and the number of the walk, so that threads make no difference.
+Skip-gram is stochastic gradient descent over all pairs of a walk. It runs on one thread, which makes it repeatable.
 """
 
 from __future__ import annotations
@@ -16,28 +16,29 @@ _LABEL_ONE = np.float32(1.0)
 
 
 class Edges(NamedTuple):
-    """Edges of a graph as CSR, with Walker's alias tables, from which a neighbour is drawn by weight in one look.
+    """Edges of a graph as CSR, with Walker's alias tables, which allow drawing a neighbour by weight in constant time.
 
-    A position in a node's row is drawn evenly; its own neighbour is taken with the probability `keep`, else `other`.
+    A position in a node's row is drawn uniformly. The neighbour at this position is taken with probability `keep`, and
+    `other` otherwise.
     """
 
     ptr: np.ndarray  # (nodes + 1,) int64
     nodes: np.ndarray  # (edges,) int32
-    keep: np.ndarray  # (edges,) float32, or empty where all edges are alike
+    keep: np.ndarray  # (edges,) float32, or empty if all edges have the same weight
     other: np.ndarray  # (edges,) int32, or empty
-    even: bool  # whether all edges are alike
+    even: bool  # whether all edges have the same weight
 
 
 class Space(NamedTuple):
-    """What skip-gram learns, in place, and the negatives."""
+    """The vectors that skip-gram learns, in place, and the nodes from which it draws negatives."""
 
     vectors: np.ndarray  # (nodes, d)
     contexts: np.ndarray  # (nodes, d)
-    draws: np.ndarray  # nodes as often as they are to be drawn as negatives
+    draws: np.ndarray  # each node in proportion to how often it should be drawn as a negative
 
 
 class CodedSpace(NamedTuple):
-    """What skip-gram with hierarchical softmax learns, in place, and the path of each node in the binary tree."""
+    """The vectors that skip-gram with hierarchical softmax learns, in place, and the path of each node in the tree."""
 
     vectors: np.ndarray  # (nodes, d)
     inner: np.ndarray  # (nodes - 1, d), inner nodes of the tree
@@ -47,7 +48,7 @@ class CodedSpace(NamedTuple):
 
 
 class Pace(NamedTuple):
-    """The learning rate, which falls linearly to a hundredth: its start, walks done before this pass, walks in all."""
+    """The learning rate, which falls linearly to 1 %: its initial value, the walks done before, and all walks."""
 
     rate: float
     done: float
@@ -65,13 +66,13 @@ def _scramble(state):
 
 @njit(cache=True, nogil=True, inline="always")
 def _below(random, n):
-    """Return a whole number below n < 2^31 from 64 random bits."""
+    """Map 64 random bits to an integer from 0 to n - 1, where n < 2^31."""
     return np.int64(((random >> np.uint64(32)) * np.uint64(n)) >> np.uint64(32))
 
 
 @njit(cache=True, nogil=True)
 def fill_alias_tables(edges, data, first, last):
-    """Fill `keep` and `other` of some edges from their weights `data` (Walker, 1977; Vose, 1991), nodes first..last."""
+    """Compute `keep` and `other` from the edges' weights `data` (Walker, 1977; Vose, 1991), for nodes first..last."""
     keep, other, indices = edges.keep, edges.other, edges.nodes
     for i in range(first, last):
         lo, n = edges.ptr[i], edges.ptr[i + 1] - edges.ptr[i]
@@ -105,7 +106,7 @@ def fill_alias_tables(edges, data, first, last):
 
 @njit(cache=True, nogil=True)
 def walk(edges, starts, seed, first, last, out):
-    """Draw walks number first..last: out[w] (length,) from starts[w]; -1 after a node without neighbours."""
+    """Draw walks first..last: out[w] (length,) begins at starts[w]. After a node without neighbours, it is -1."""
     step = np.uint64(0x9E3779B97F4A7C15)
     length = out.shape[1]
     for w in range(first, last):
@@ -128,7 +129,7 @@ def walk(edges, starts, seed, first, last, out):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def _pull(vector, other, label, rate, change):
-    """Step `other` towards `vector` (label 1) or away from it (0), and add the step of `vector` to `change`."""
+    """Move `other` towards `vector` (label 1) or away from it (label 0), and add the step of `vector` to `change`."""
     d = vector.shape[0]
     dot = np.float32(0.0)
     for j in range(d):
@@ -142,7 +143,7 @@ def _pull(vector, other, label, rate, change):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def skip_gram(walks, window, n_negative, space, pace, seed):
-    """Make one pass of skip-gram with negative sampling over some walks.
+    """Train skip-gram with negative sampling for one pass over some walks.
 
     walks : (walks, length), -1 after the end; space : Space; pace : Pace.
     """
@@ -179,7 +180,7 @@ def skip_gram(walks, window, n_negative, space, pace, seed):
 
 @njit(cache=True, nogil=True, fastmath=True)
 def skip_gram_coded(walks, window, space, pace, seed):
-    """Make one pass of skip-gram with hierarchical softmax over some walks.
+    """Train skip-gram with hierarchical softmax for one pass over some walks.
 
     walks : (walks, length), -1 after the end; space : CodedSpace; pace : Pace.
     """
@@ -214,8 +215,8 @@ def skip_gram_coded(walks, window, space, pace, seed):
 def huffman_tree(weights):
     """Return the Huffman tree of ascending weights (n,), as parent, side (1 for right) and depth of its 2n - 1 nodes.
 
-    Leaves come first; inner nodes follow in the order in which they are made, so that their weights ascend too and the
-    two lightest nodes are always at the front of one of two queues.
+    The leaves come first. Inner nodes follow in the order in which they are made, so that their weights ascend, too.
+    The lightest node is therefore always at the front of one of two queues.
     """
     n = weights.shape[0]
     size = 2 * n - 1
@@ -243,7 +244,7 @@ def huffman_tree(weights):
 
 @njit(cache=True, nogil=True)
 def fill_paths(labels, parent, side, ptr, path, right):
-    """Fill the path from the root to each leaf; leaf i of the tree is labels[i]."""
+    """Write the path from the root to each leaf. Leaf i of the tree is labels[i]."""
     n = labels.shape[0]
     for i in range(n):
         node = i

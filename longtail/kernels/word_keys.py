@@ -1,4 +1,4 @@
-"""Keys of rows that depend on which features they have, and on nothing else."""
+"""Compute keys of rows that depend only on the set of their features."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 
 @njit(cache=True, nogil=True, borrows=True)
 def write_word_keys(ptr, idx, val, first, last, out):
-    """Write a key per row: the sum of a hash (splitmix64) of each of its features; 0 for a row without features.
+    """Write one key per row: the sum of hashes (splitmix64) of its features, or 0 for a row without features.
 
-    Two rows that have the same features have the same key; others have the same by chance once in 2^64 pairs.
+    Rows with the same features have the same key. Rows with other features have the same key by chance, in one of 2^64
+    pairs.
     """
     for i in range(first, last):
         key = np.uint64(0)
@@ -29,7 +30,7 @@ def write_word_keys(ptr, idx, val, first, last, out):
 
 @njit(cache=True, nogil=True, borrows=True)
 def mask_own(point_keys, label_keys, first, last, positions):
-    """Replace listed labels (N, S) whose key is that of the point by -1."""
+    """Replace those listed labels (N, S) that have the same key as the point by -1."""
     for i in range(first, last):
         key = point_keys[i]
         if key != 0:

@@ -1,15 +1,15 @@
-"""Metrics: accuracy of the top k labels, unweighted and with larger weights for rare labels.
+"""Metrics: accuracy of the top k labels, both unweighted and with larger weights for rare labels.
 
 Truth and scores are sparse matrices of shape (N, L), points by labels. Every stored score is a prediction, zeros
 included. Labels are ranked by descending score, equal scores by ascending label index. All figures are in percent.
 
 - ``evaluate``: P, nDCG, PSP, PSnDCG, recall and coverage at k.
-- ``frontier``: the curve between plain and tail accuracy that re-ranking can reach; ``balance_at_k``: its best point.
+- ``frontier``: P@k against PSP@k as re-ranking trades one for the other; ``balance_at_k``: the best point of the curve.
 - ``full_report``: all of the above in one dict, as ``longtail evaluate --json`` prints it.
 - ``frequency_bins``: contribution of frequent and rare labels.
-- ``calibration_error``, ``reliability_curve``: whether scores are probabilities; ``mark_rare_labels``: a mask for both.
+- ``calibration_error``, ``reliability_curve``: whether scores are probabilities. ``mark_rare_labels``: a mask for both.
 - ``decision_metrics``: micro, macro and example precision, recall and F1 of 0/1 decisions.
-- ``inverse_propensity``: the weight of each label; ``to_unit``: margins to scores in (0, 1).
+- ``inverse_propensity``: the weight of each label. ``to_unit``: map margins to scores in (0, 1).
 """
 
 from longtail.metrics.accuracy import evaluate

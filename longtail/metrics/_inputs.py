@@ -1,4 +1,4 @@
-"""Check truth and scores, and bring them to the one form that the kernels take."""
+"""Check truth and scores, and convert them to the form that the kernels take."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from longtail.errors import DataError, SettingsError, number_of, warn
 from longtail.kernels.metrics import csr_is_in, csr_top_k_scaled, first_repeat, tally
 from longtail.kernels.topk import csr_top_k_serial
 from longtail.params import LARGEST, value_shown
-from longtail.sparse import canonical, odd_part, with_usual_types
+from longtail.sparse import canonical, malformed_part, with_usual_types
 
-_LARGEST_K = 10_000  # time and memory of a metric grow with the cut-off
+_MAX_K = 10_000  # time and memory of a metric grow with the cut-off
 _LISTS_FORM = 'Give a list of names per point: [["a", "b"], ["c"]]'
 SparseMatrix: TypeAlias = sparse.sparray | sparse.spmatrix
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Truth and predictions of the same points, ready for the kernels.
+    """Truth and predictions of the same points, checked and ready for the kernels.
 
-    One set of types (int64 row starts, int32 labels, float64 scores), so that every kernel is compiled once.
+    The types are always the same (int64 row starts, int32 labels, float64 scores), so that every kernel is compiled
+    only once.
     """
 
     n_labels: int
@@ -36,12 +37,12 @@ class Judged:
     scores: np.ndarray
 
     def top(self, k: int) -> Judged:
-        """Keep each point's k best predictions, best first."""
+        """Keep the k best predictions of each point, best first."""
         indptr, indices, scores = csr_top_k_serial(self.indptr, self.indices, self.scores, k)
         return replace(self, indptr=indptr, indices=indices, scores=scores)
 
     def count(self, weights: np.ndarray, ks: np.ndarray, factors: np.ndarray | None = None) -> Tally:
-        """Rank the predictions, by score or by score times the label's factor, and count the correct ones at each k."""
+        """Rank the predictions by score, or by score times the label's factor, and count the correct ones at each k."""
         if factors is None:
             indptr, indices, _ = csr_top_k_serial(self.indptr, self.indices, self.scores, ks[-1])
         else:
@@ -75,15 +76,15 @@ class Tally:
     ks: np.ndarray  # (K,)
     n_points: int
     n_labels: int
-    right: np.ndarray  # (K,) correct predictions
-    gained: np.ndarray  # (K,) their weight
-    gained_dcg: np.ndarray  # (K,) their weight, discounted by rank
-    best_gain: np.ndarray  # (K,) the same two of the best ranking possible
-    best_dcg: np.ndarray  # (K,)
+    right: np.ndarray  # (K,) number of correct predictions
+    gained: np.ndarray  # (K,) sum of their weights
+    gained_dcg: np.ndarray  # (K,) sum of their weights, discounted by rank
+    best_gain: np.ndarray  # (K,) the same sum for the best possible ranking
+    best_dcg: np.ndarray  # (K,) the same sum, discounted by rank
     ndcg: np.ndarray  # (K,)
     recall: np.ndarray  # (K,)
-    ranked: np.ndarray  # labels predicted, point after point, best first
-    right_at: np.ndarray  # rank of each if it is correct, else 0
+    ranked: np.ndarray  # predicted labels, point after point, best first
+    right_at: np.ndarray  # rank of each prediction if it is correct, else 0
 
     def precision(self) -> np.ndarray:
         """Return P@k in percent, (K,)."""
@@ -128,7 +129,7 @@ def _scored_twice(row: int) -> DataError:
 
 
 def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
-    """Return a label matrix as CSR with sorted rows, no duplicates and no stored zeros; copied only if needed."""
+    """Return a label matrix as CSR with sorted rows, without duplicates or stored zeros. Copy it only if needed."""
     matrix = as_csr(Y, name)
     _refuse_nan(matrix, name)
     matrix = canonical(matrix)
@@ -139,21 +140,19 @@ def truth_matrix(Y: SparseMatrix, name: str) -> sparse.csr_array:
 
 
 def check_ks(ks: Sequence[int]) -> np.ndarray:
-    """Return the cut-offs, ascending and distinct."""
+    """Return the cut-offs in ascending order, without duplicates, or raise an error if one is not allowed."""
     try:
         values = np.atleast_1d(np.asarray(ks))
     except ValueError:  # lists of different lengths
         values = np.empty(0)
     whole = values.ndim == 1 and values.size > 0 and values.dtype.kind in "iu"
-    if not whole or values.min() < 1 or values.max() > _LARGEST_K:
-        raise SettingsError(
-            f"ks must be whole numbers from 1 to {_LARGEST_K}, such as (1, 3, 5); got {value_shown(ks)}."
-        )
+    if not whole or values.min() < 1 or values.max() > _MAX_K:
+        raise SettingsError(f"ks must be whole numbers from 1 to {_MAX_K}, such as (1, 3, 5); got {value_shown(ks)}.")
     return np.unique(values).astype(np.int64)
 
 
 def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
-    """Return inverse propensities as float64, one per label, and check that they are positive and finite."""
+    """Return inverse propensities as float64, after checking that there is a positive finite one for each label."""
     weights = np.ascontiguousarray(inv_propensity, np.float64)
     if weights.shape != (n_labels,):
         raise DataError(
@@ -169,16 +168,16 @@ def check_weights(inv_propensity: ArrayLike, n_labels: int) -> np.ndarray:
 
 
 def as_csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
-    """Return any sparse matrix as a sound CSR one."""
+    """Return any sparse matrix as CSR, or raise an error if its arrays are not valid."""
     loose: Any = matrix  # scipy's type stubs, where installed, give the base classes no shape
     if not sparse.issparse(matrix) or loose.ndim != 2:
         raise DataError(
             f"{name} must be a scipy sparse matrix, points x labels, not {type(matrix).__name__}",
             remedy="Wrap it: scipy.sparse.csr_array(...).",
         )
-    odd = odd_part(loose)
-    if odd is not None:
-        raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Rebuild it.")
+    malformed = malformed_part(loose)
+    if malformed is not None:
+        raise DataError(f"{name} has an array {malformed!r} that is no plain vector", remedy="Rebuild it.")
     if loose.dtype.kind not in "biuf":
         raise DataError(f"{name} holds {loose.dtype}, not numbers", remedy="Give a matrix of real numbers.")
     if max(loose.shape) > LARGEST:
@@ -187,7 +186,7 @@ def as_csr(matrix: SparseMatrix, name: str) -> sparse.csr_array:
         checked: sparse.csr_array = sparse.csr_array(with_usual_types(loose))  # shares the arrays if it was CSR
         checked.check_format(full_check=True)  # the kernels do not check bounds
     except (ValueError, IndexError) as error:
-        raise DataError(f"{name} is not a sound CSR matrix: {error}", remedy="Rebuild it.") from error
+        raise DataError(f"{name} is not a valid CSR matrix: {error}", remedy="Rebuild it.") from error
     return checked
 
 
@@ -204,7 +203,7 @@ def _refuse_nan(matrix: sparse.csr_array, name: str) -> None:
 
 
 def _without(judged: Judged, ignore: ArrayLike, shape: tuple[int, int]) -> Judged:
-    """Drop the (row, label) pairs of ``ignore`` from truth and predictions alike."""
+    """Remove the (row, label) pairs of ``ignore`` from both truth and predictions."""
     pairs = np.asarray(ignore)
     if pairs.size == 0:
         return judged
@@ -281,9 +280,9 @@ def named_matrices(
         arrays = (np.array(scores, np.float32), np.array(labels, np.int32), np.array(ends))
         return sparse.csr_array(arrays, shape=(len(ends) - 1, len(numbers)))
 
-    known, found = {*true[1], *(trained[1] if trained else ())}, set(suggested[1])
-    if known and found and not known & found:
-        what = f"0 of {len(found):,} suggested labels are among the {len(known):,} correct ones"
+    known, predicted = {*true[1], *(trained[1] if trained else ())}, set(suggested[1])
+    if known and predicted and not known & predicted:
+        what = f"0 of {len(predicted):,} suggested labels are among the {len(known):,} correct ones"
         warn(f"{what}, so that all metrics are 0. Write labels alike in both.")
     Y, S, T = matrix(true), matrix(suggested), None if trained is None else matrix(trained)
     Y.data[:] = 1
@@ -293,7 +292,7 @@ def named_matrices(
 
 
 def _entries(rows: Any, what: str, numbers: dict[str, int]) -> tuple[list[int], list[int], list[float]]:
-    """Return row ends, labels and scores; a list of names is scored by rank."""
+    """Return row starts, labels and scores of lists. Names without scores are scored by their rank."""
     if not are_lists(rows) or isinstance(rows, str | Mapping):
         raise DataError(f"{what} is not a list of lists, as the other one is", remedy=_LISTS_FORM)
     ends, labels, scores = [0], list[int](), list[float]()
@@ -304,11 +303,11 @@ def _entries(rows: Any, what: str, numbers: dict[str, int]) -> tuple[list[int], 
             cut = 'Cut the column first, as in df["tags"].str.split("|")'
             remedy = cut if hasattr(rows, "to_list") and isinstance(row, str) else _LISTS_FORM
             raise DataError(f"{what} has {row!r} where a list belongs", row=number, remedy=remedy)
-        own: dict[int, float] = {}
-        for rank, one in enumerate(row.items() if isinstance(row, Mapping) else row):
-            name, score = one if isinstance(one, tuple | list) and len(one) == 2 else (one, 1 / (1 + rank))
-            own.setdefault(numbers.setdefault(str(name), len(numbers)), float(score))
-        labels += own.keys()
-        scores += own.values()
+        score_of: dict[int, float] = {}
+        for rank, item in enumerate(row.items() if isinstance(row, Mapping) else row):
+            name, score = item if isinstance(item, tuple | list) and len(item) == 2 else (item, 1 / (1 + rank))
+            score_of.setdefault(numbers.setdefault(str(name), len(numbers)), float(score))
+        labels += score_of.keys()
+        scores += score_of.values()
         ends.append(len(labels))
     return ends, labels, scores

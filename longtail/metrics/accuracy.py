@@ -1,6 +1,7 @@
 """P, nDCG, PSP, PSnDCG, recall and coverage at k.
 
-With y the labels of a point, r_1, r_2, ... its ranking, w the inverse propensities, over the points that have labels:
+Let y be the labels of a point, r_1, r_2, ... the predicted ranking, and w the inverse propensities. Over the points
+that have labels:
 
     P@k       mean of |{r_1..r_k} in y| / k, though y may be smaller than k
     nDCG@k    mean of DCG@k / IDCG@k;  DCG@k = sum of 1 / log2(i + 1) over correct r_i, i <= k;
@@ -35,24 +36,24 @@ def evaluate(
     ks: Sequence[int] = (1, 3, 5),
     ignore: ArrayLike | None = None,
 ) -> dict[str, float]:
-    """Compute the accuracy of scores against the true labels.
+    """Compute P, nDCG, PSP, PSnDCG, recall and coverage at k.
 
     Parameters
     ----------
     Y_true : sparse matrix, shape (N, L), or list of lists of str
         True labels of the points; stored zeros are not labels. Points without labels are left out of all metrics.
     scores : sparse matrix, shape (N, L), or list of lists
-        Predictions, higher is better, any number per row. In rows with fewer than k, the missing ones count as wrong.
-        If the true labels are lists of names: lists of (name, score) as ``Tagger.suggest`` returns them, or of names,
-        the best first.
+        Predictions, any number per row; higher is better. If a row has fewer than k, the missing ones count as wrong.
+        If the true labels are lists of names: lists of (name, score) as ``Tagger.suggest`` returns them, or lists of
+        names, the best first.
     train_Y : sparse matrix, shape (M, L), or list of lists of str, optional
-        Training labels, from which the inverse propensities come (A = 0.55, B = 1.5).
+        Training labels, from which the inverse propensities are computed (A = 0.55, B = 1.5).
     inv_propensity : array, shape (L,), optional
         The inverse propensities, instead of ``train_Y``. With neither, PSP and PSnDCG are left out.
     ks : sequence of int
         Cut-offs.
     ignore : int array, shape (P, 2), optional
-        (row, label) pairs that are dropped from truth and predictions alike, such as a product recommending itself.
+        (row, label) pairs to remove from both truth and predictions, such as a product that recommends itself.
 
     Returns
     -------
@@ -76,7 +77,7 @@ def evaluate(
 
 
 def measure(judged: Judged, weights: np.ndarray | None, ks: np.ndarray) -> dict[str, float]:
-    """Compute what ``evaluate`` returns from inputs that are checked already."""
+    """Compute the metrics of ``evaluate`` from inputs that have been checked."""
     count = judged.count(np.ones(judged.n_labels) if weights is None else weights, ks)
     n_true_labels = np.count_nonzero(np.bincount(judged.true_indices))
     covered = np.array([np.count_nonzero(count.right_by_label(k)) for k in ks])

@@ -1,7 +1,7 @@
-"""Contribution of frequent and rare labels to the accuracy: which part of the label space a model is good at.
+"""Contributions of frequent and rare labels to the accuracy: they show where in the label space a model is good.
 
-The bins hold equal volume, as in Figure 4 of DECAF: about the same number of (training point, label) pairs each. The
-first therefore holds a few head labels, the last one most of the label space.
+The bins have equal volume, as in Figure 4 of DECAF: each has about the same number of (training point, label) pairs.
+The first bin therefore has a few head labels, and the last bin has most of the label space.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def frequency_bins(
     Y_true, scores, ignore
         As for ``evaluate``.
     train_Y : sparse matrix, shape (M, L)
-        Training labels. Labels are binned by their frequency here; labels without a training point are in the last bin.
+        Training labels. Labels are binned by their frequency in it. Those without a training point are in the last bin.
     k : int
         Cut-off.
     n_bins : int
@@ -43,9 +43,9 @@ def frequency_bins(
     Returns
     -------
     list of dict
-        Per bin: ``bin`` (from 1), ``labels`` (their number), ``frequency_max`` and ``frequency_min`` (training points
-        of its most and least frequent label), ``volume`` (training points of all of them together), and its
-        contribution to ``P@k`` and ``PSP@k`` in percent. The contributions of all bins add up to the metric.
+        Per bin: ``bin`` (its number, from 1), ``labels`` (number of labels), ``frequency_max`` and ``frequency_min``
+        (training points of its most and least frequent label), ``volume`` (sum of the training points of its labels),
+        and its contributions to ``P@k`` and ``PSP@k`` in percent. The contributions of all bins sum to the metric.
     """
     if n_bins < 1:
         raise SettingsError(f"n_bins must be at least 1, got {n_bins}.")
@@ -79,27 +79,28 @@ def frequency_bins(
 
 
 def equal_volume(counts: np.ndarray, n_bins: int) -> tuple[np.ndarray, list[int]]:
-    """Cut labels, by descending frequency, into bins of about equal volume.
+    """Sort labels by descending frequency and cut them into bins of about equal volume.
 
-    Each bin is closed as soon as it holds an equal share of the remaining volume, so that one very frequent label fills
-    one bin and does not empty the next ones.
+    Each bin is closed as soon as it has an equal share of the remaining volume. One very frequent label thus fills one
+    bin and does not leave the next ones empty.
 
     Returns
     -------
     by_frequency : int array, shape (L,)
         Labels, most frequent first, ties by index.
     ends : list of int
-        Where each bin ends in `by_frequency`. The last ends at L; with fewer seen labels than bins, some are empty.
+        Where each bin ends in `by_frequency`. The last ends at L. If fewer labels than bins have training points, some
+        bins are empty.
     """
     by_frequency = np.argsort(-counts, kind="stable")
     volume = np.cumsum(counts[by_frequency])  # (L,)
     total = int(volume[-1]) if len(volume) else 0
     ends: list[int] = []
-    end = given = 0
+    end = used = 0
     for bins_left in range(n_bins, 1, -1):
-        if given < total:
-            part = -(-(total - given) // bins_left)  # rounded up, in whole numbers to be exact
-            end = int(np.searchsorted(volume, given + part)) + 1
-            given = int(volume[end - 1])
+        if used < total:
+            share = -(-(total - used) // bins_left)  # rounded up, in integers to be exact
+            end = int(np.searchsorted(volume, used + share)) + 1
+            used = int(volume[end - 1])
         ends.append(end)
     return by_frequency, [*ends, len(counts)]

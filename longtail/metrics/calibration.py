@@ -1,11 +1,11 @@
-"""Calibration: whether scores are probabilities, so that of all labels scored 0.3, 30 % are correct.
+"""Calibration: whether scores are probabilities, so that 30 % of all labels with a score of 0.3 are correct.
 
-The pairs of point and label in the top k are sorted into bins of equal width by their score. With n_b pairs in bin b,
-s_b their mean score, c_b the share of them that is correct, and n pairs in all:
+The (point, label) pairs in the top k are put into bins of equal width by their score. Bin b has n_b of the n pairs;
+s_b is their mean score and c_b the fraction of them that is correct:
 
     ECE@k = sum over b of n_b / n * |s_b - c_b|        (expected calibration error)
 
-Points without labels are left out, as in all metrics of rankings.
+Points without labels are left out, as in all ranking metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from longtail.metrics.bins import equal_volume
 from longtail.metrics.frontier import check_unit_scores
 
 N_BINS = 10
-_RARE_BIN = 5  # rare labels are those of the last of so many bins of equal volume, as in frequency_bins
+_N_FREQUENCY_BINS = 5  # bins of equal volume, as in frequency_bins; the labels of the last one are the rare labels
 
 
 def calibration_error(
@@ -43,12 +43,12 @@ def calibration_error(
     n_bins : int
         Number of bins of equal width.
     labels : bool array, shape (L,), optional
-        Measure pairs of these labels only: ``mark_rare_labels(counts)``, for example.
+        Measure only pairs of these labels, for example ``mark_rare_labels(counts)``.
 
     Returns
     -------
     float
-        Percentage points; 0 is perfect. NaN if there is no pair to measure.
+        The error in percentage points; 0 is perfect. NaN if there is no pair to measure.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def calibration_error(
 
 
 def curve_error(curve: list[dict[str, float]]) -> float:
-    """Return the expected calibration error, in percentage points, of what :func:`reliability_curve` returns."""
+    """Compute the expected calibration error, in percentage points, from a curve of :func:`reliability_curve`."""
     total = sum(point["pairs"] for point in curve)
     gaps = sum(point["pairs"] * abs(point["score"] - point["correct"]) for point in curve)
     return float(gaps / total) if total else float("nan")
@@ -77,7 +77,7 @@ def reliability_curve(
     labels: ArrayLike | None = None,
     ignore: ArrayLike | None = None,
 ) -> list[dict[str, float]]:
-    """Compute how often labels of each score are correct.
+    """Compute the mean score and the fraction of correct labels for bins of scores.
 
     Parameters
     ----------
@@ -87,8 +87,9 @@ def reliability_curve(
     Returns
     -------
     list of dict
-        Per bin that has pairs, ascending: ``low`` and ``high``, its bounds; ``pairs``, their number; ``score``, their
-        mean score; ``correct``, the share of them that is correct. All but ``pairs`` in percent.
+        For each bin that has pairs, in ascending order: ``low`` and ``high``, its bounds; ``pairs``, the number of
+        pairs; ``score``, their mean score; ``correct``, the fraction of them that is correct. All but ``pairs`` in
+        percent.
     """
     if n_bins < 1:
         raise SettingsError(f"n_bins must be at least 1, got {n_bins}.")
@@ -111,7 +112,7 @@ def reliability_curve(
 
 
 def mark_rare_labels(counts: ArrayLike) -> np.ndarray:
-    """Mark the rare labels: those of the last fifth of all training pairs, by descending label frequency.
+    """Mark the rare labels: with labels sorted by descending frequency, those of the last fifth of training pairs.
 
     Parameters
     ----------
@@ -121,17 +122,17 @@ def mark_rare_labels(counts: ArrayLike) -> np.ndarray:
     Returns
     -------
     bool array, shape (L,)
-        The last of five bins of :func:`longtail.metrics.frequency_bins`; most of the label space.
+        True for the labels of the last of five bins of :func:`longtail.metrics.frequency_bins`. These are most labels.
     """
     numbers = np.asarray(counts)
-    by_frequency, ends = equal_volume(numbers, _RARE_BIN)
+    by_frequency, ends = equal_volume(numbers, _N_FREQUENCY_BINS)
     rare = np.zeros(len(numbers), np.bool_)
     rare[by_frequency[ends[-2] :]] = True
     return rare
 
 
 def _pairs(judged: Judged, k: int, labels: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores of the top k pairs of points that have labels, and whether each is correct."""
+    """Return the scores of the top k pairs of all points with labels, and whether each pair is correct."""
     best = judged.top(k)
     correct = csr_is_in(best.indptr, best.indices, best.true_indptr, best.true_indices)
     keep = np.repeat(np.diff(best.true_indptr) > 0, np.diff(best.indptr))

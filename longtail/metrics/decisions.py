@@ -1,14 +1,14 @@
-"""Precision, recall and F1 of decisions: for each point a set of labels, instead of a ranking.
+"""Precision, recall and F1 of decisions: a set of labels per point instead of a ranking.
 
-With y the labels of a point and d those decided for it, TP = |y and d| (true positives):
+Let y be the labels of a point, d the labels decided for it, and TP = |y and d| the number of true positives:
 
     micro    over all pairs together: P = TP / decided, R = TP / true, F1 = 2 TP / (decided + true)
     macro    the mean over labels of each label's own P, R and F1: a rare label counts as much as a frequent one
     example  the mean over points of each point's own P, R and F1
 
-Macro means are taken over the labels that occur in the truth or in the decisions. A quotient without a denominator is
-0, except that a point without labels for which no label was decided is correct: its P, R and F1 are 100. Points without
-labels count, because "no label" is a decision too.
+Macro means are taken over the labels that occur in the truth or in the decisions. A quotient with a denominator of 0
+counts as 0, with one exception: if a point has no labels and none was decided for it, its P, R and F1 are 100. Points
+without labels count, because "no label" is a decision, too.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AVERAGES = ("micro", "macro", "example")
 
 @dataclass(frozen=True)
 class DecisionCounts:
-    """Decided, true and correctly decided pairs, per label and per point."""
+    """Numbers of decided, true and correctly decided pairs, per label and per point."""
 
     label_correct: np.ndarray  # (L,)
     label_decided: np.ndarray  # (L,)
@@ -56,14 +56,14 @@ class DecisionCounts:
         return dict(zip(names, _quotients(self.label_correct, self.label_decided, self.label_true), strict=True))
 
     def metrics(self) -> dict[str, float]:
-        """Return all means, as :func:`decision_metrics` does."""
+        """Return the metrics of :func:`decision_metrics`."""
         occurs = (self.label_decided > 0) | (self.label_true > 0)
-        nothing = (self.point_decided == 0) & (self.point_true == 0)
+        empty = (self.point_decided == 0) & (self.point_true == 0)
         totals = (self.label_correct.sum(), self.label_decided.sum(), self.label_true.sum())
         micro = _quotients(*(np.atleast_1d(total) for total in totals))
         macro = [values[occurs] for values in _quotients(self.label_correct, self.label_decided, self.label_true)]
         points = _quotients(self.point_correct, self.point_decided, self.point_true)
-        example = [np.where(nothing, 100.0, values) for values in points]
+        example = [np.where(empty, 100.0, values) for values in points]
         metrics = {}
         for average, means in zip(AVERAGES, (micro, macro, example), strict=True):
             for name, values in zip(("P", "R", "F1"), means, strict=True):
@@ -81,14 +81,14 @@ def decision_metrics(
     Y_true : sparse matrix, shape (N, L)
         True labels of the points; stored zeros are not labels.
     decisions : sparse matrix, shape (N, L)
-        The labels decided for each point: any non-zero entry, as ``Ranker.predict_labels`` returns them.
+        The labels decided for each point, as ``Ranker.predict_labels`` returns them: every non-zero entry.
     ignore : int array, shape (P, 2), optional
-        (row, label) pairs that are dropped from truth and decisions alike.
+        (row, label) pairs to remove from both truth and decisions.
 
     Returns
     -------
     dict
-        ``micro-P``, ``micro-R``, ``micro-F1`` and the same of ``macro`` and ``example``, in percent.
+        ``micro-P``, ``micro-R``, ``micro-F1`` and the same for ``macro`` and ``example``, in percent.
 
     Examples
     --------
@@ -104,11 +104,11 @@ def decision_metrics(
 def count_decisions(
     Y_true: SparseMatrix, decisions: SparseMatrix, *, ignore: ArrayLike | None = None
 ) -> DecisionCounts:
-    """Count decided, true and correct pairs per label and per point; parameters as in :func:`decision_metrics`."""
+    """Count decided, true and correct pairs per label and per point. Parameters are as in :func:`decision_metrics`."""
     return DecisionCounts.of(judge(Y_true, truth_matrix(decisions, "decisions"), ignore))
 
 
 def _quotients(correct: np.ndarray, decided: np.ndarray, true: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return P, R and F1 in percent; 0 where a denominator is 0."""
+    """Return P, R and F1 in percent, with 0 where a denominator is 0."""
     gain = 100.0 * correct
     return gain / np.maximum(decided, 1), gain / np.maximum(true, 1), 2 * gain / np.maximum(decided + true, 1)

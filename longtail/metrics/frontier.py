@@ -1,9 +1,9 @@
-"""The curve between plain and tail accuracy, and its best point.
+"""The frontier between P@k and PSP@k, and its best point, the balance.
 
-Re-ranking can trade accuracy on frequent labels for accuracy on rare ones, so that one figure alone says little. The
-frontier re-ranks the top 50 predictions of each point by s * w^beta, where s is the score in (0, 1) and w the label's
-inverse propensity, for beta from -1 to 1: a better model has the higher curve. Balance,
-B@k, is the best mean of P@k and PSP@k along it.
+Re-ranking can trade accuracy on frequent labels for accuracy on rare labels, so that one metric alone says little about
+a model. The frontier re-ranks the top 50 predictions of each point by s * w^beta, for beta from -1 to 1. Here s is the
+score in (0, 1) and w the label's inverse propensity. A better model has a higher curve. The balance B@k is the best
+mean of P@k and PSP@k on the curve.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ def frontier(
     depth: int = RERANK_DEPTH,
     ignore: ArrayLike | None = None,
 ) -> list[dict[str, float]]:
-    """Compute P@k and PSP@k of predictions re-ranked by s * w^beta.
+    """Compute P@k and PSP@k of predictions that are re-ranked by s * w^beta.
 
     Parameters
     ----------
     Y_true, scores, ignore
         As for ``evaluate``. Scores must lie between 0 and 1; for margins, pass ``to_unit(scores)``.
     inv_propensity : array, shape (L,)
-        From ``inverse_propensity(Y_train)``.
+        Inverse propensities, as ``inverse_propensity(Y_train)`` returns them.
     ks : sequence of int
         Cut-offs.
     betas : sequence of float
@@ -92,7 +92,7 @@ def check_unit_scores(judged: Judged) -> None:
 
 
 def balance_at_k(curve: Sequence[dict[str, float]]) -> dict[str, float]:
-    """Return balance, ``B@k``: the best mean of P@k and PSP@k along the re-ranking curve, for each k that it holds."""
+    """Return the balance ``B@k`` for each k of a frontier: the best mean of P@k and PSP@k on the curve."""
     if not curve:
         raise DataError("the frontier has no points", remedy="Compute it with at least one beta.")
     ks = [key.removeprefix("P@") for key in curve[0] if key.startswith("P@")]
@@ -110,8 +110,8 @@ def full_report(
 ) -> dict[str, Any]:
     """Compute all metrics of a model, in one dict that can be written as JSON.
 
-    Parameters as for ``evaluate`` and ``frontier``; ``train_Y`` or ``inv_propensity`` is needed. ``scores`` should hold
-    the top 50 predictions of each point, with scores between 0 and 1.
+    Parameters are as for ``evaluate`` and ``frontier``. ``train_Y`` or ``inv_propensity`` is required. ``scores``
+    should have the top 50 predictions of each point, with scores between 0 and 1.
 
     Returns
     -------
@@ -127,10 +127,10 @@ def full_report(
 
 
 def to_unit(scores: SparseMatrix) -> sparse.csr_array:
-    """Map margins or logits to scores in (0, 1) by the logistic function 1 / (1 + exp(-s)) of each stored score.
+    """Map margins or logits to scores in (0, 1), by the logistic function 1 / (1 + exp(-s)) of each stored score.
 
-    Each score is mapped on its own, so that it does not depend on the other scores of the point, and in double
-    precision, which keeps the order of margins up to about 36. Probabilities need no mapping.
+    The result of a score does not depend on the other scores of the point. It has double precision, which preserves the
+    order of margins up to about 36. Probabilities need no mapping.
     """
     margins = as_csr(scores, "scores")
     odds = np.exp(-np.abs(margins.data.astype(np.float64)))  # never overflows

@@ -1,8 +1,8 @@
 """Inverse propensities: the propensity model of Jain et al. (KDD 2016).
 
 The propensity of a label is the probability that it is recorded where it is correct. Rare labels are missing from data
-more often than frequent ones; weighting a correct prediction by the inverse propensity corrects for that. A label with
-N_l of N training points has the inverse propensity
+more often than frequent ones, and weighting correct predictions by the inverse propensity corrects for that. A label
+with N_l of N training points has the inverse propensity
 
     w_l = 1 + C (N_l + B)^-A,        C = (ln N - 1) (B + 1)^A.
 """
@@ -45,8 +45,8 @@ def inverse_propensity(
     Returns
     -------
     array, shape (L,), float64
-        At least 1; the rarer the label, the larger. With fewer than e training points C would be negative and rare
-        labels would weigh least, so all weights are 1.
+        Weights of at least 1, larger for rarer labels. With fewer than e training points C would be negative and rare
+        labels would have the smallest weights, so that all weights are set to 1.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def inverse_propensity(
 
 
 def weights_from(train_Y: SparseMatrix | None, inv_propensity: ArrayLike | None, n_labels: int) -> np.ndarray | None:
-    """Return inverse propensities from whichever of the two was given; None if neither."""
+    """Return the inverse propensities from the training labels or as given, or None if neither was given."""
     if train_Y is not None and inv_propensity is not None:
         raise SettingsError("Give train_Y or inv_propensity, not both.")
     if train_Y is not None:

@@ -1,8 +1,9 @@
 """Thresholds that turn scores into decisions, chosen by F1 on held-out points.
 
-A label is decided if it is among the best `limit` labels of its point and its score reaches the threshold. One
-threshold serves all labels, or one per bin of label frequency: bins hold equal volume (:mod:`longtail.metrics.bins`).
-Thresholds are tried on a grid; with several bins, one bin after the other while the others stay, twice.
+A label is decided if it is among the `limit` best labels of its point and its score reaches the threshold. There is one
+threshold for all labels, or one per bin of label frequency, where bins have equal volume
+(:mod:`longtail.metrics.bins`). The threshold is chosen from a grid. With several bins, the threshold of one bin after
+the other is chosen while the others are fixed, in two passes.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from longtail.params import value_shown
 from longtail.sparse import select_entries
 
 GRID = (0.001, 0.002, 0.005, *(hundredth / 100 for hundredth in range(1, 100)))
-MOST_DECIDED = 50  # labels per point among which a decision is made
+MOST_DECIDED = 50  # labels of a point that are considered: its best ones
 _FREQUENCY_BINS = 5
 _PASSES = 2
 _LABELLED = "Give held-out points whose correct labels are known"
-_NOTABLE = 0.3  # points of F1 by which a threshold found on few points must be better than a calculated one
+_MIN_GAIN = 0.3  # percentage points of F1 by which a threshold of the grid must be better than the calculated one
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class Thresholds:
     values : tuple of float
         Threshold of each bin, from frequent to rare labels.
     frequencies : tuple of int
-        Fewest training points of a label in each bin; descending, the last is 0.
+        Smallest number of training points of a label in each bin. They descend, and the last is 0.
     goal : str
-        What they maximise: micro, macro or example F1.
+        The F1 that they maximise: micro, macro or example.
     limit : int
-        Number of labels per point, at most.
+        Largest number of labels per point.
     f1 : float
         F1 on the held-out points, in percent.
     """
@@ -57,7 +58,7 @@ class Thresholds:
     f1: float = float("nan")
 
     def of_labels(self, labels: np.ndarray, counts: np.ndarray | None) -> Any:
-        """Return the threshold of each of these labels, given the training points per label."""
+        """Return the threshold of each label of `labels`. `counts` has the training points per label."""
         if len(self.values) == 1:
             return self.values[0]
         if counts is None:
@@ -65,11 +66,11 @@ class Thresholds:
         return np.array(self.values)[_bin_of(counts[labels], self.frequencies)]
 
     def decide(self, scores: csr_array, counts: np.ndarray | None = None) -> csr_array:
-        """Keep the scores that reach their label's threshold; the order in rows stays."""
+        """Keep the scores that reach the threshold of their label. The order in rows does not change."""
         return select_entries(scores, scores.data >= self.of_labels(scores.indices, counts))
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values, from which :meth:`from_json` makes the same thresholds."""
+        """Return the thresholds as JSON values."""
         return {
             "values": list(self.values),
             "frequencies": list(self.frequencies),
@@ -80,11 +81,11 @@ class Thresholds:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Thresholds:
-        """Return what :meth:`to_json` was called on."""
+        """Return the thresholds from the JSON values of :meth:`to_json`."""
         return cls(tuple(stored["values"]), tuple(stored["frequencies"]), stored["goal"], stored["limit"], stored["f1"])
 
     def __str__(self) -> str:
-        """Describe them in a few words; neighbouring bins with one threshold are one."""
+        """Describe the thresholds in a few words. Adjacent bins with the same threshold are merged."""
         pairs = zip(self.values, self.frequencies, strict=True)
         merged = [list(bins)[-1] for _, bins in groupby(pairs, key=itemgetter(0))]
         if len(merged) == 1:
@@ -93,7 +94,7 @@ class Thresholds:
 
 
 def check_threshold(threshold: Any) -> float:
-    """Return a threshold as a float, or refuse what is not a number from 0 to 1."""
+    """Return a threshold as a float, or raise an error if it is not a number from 0 to 1."""
     number = isinstance(threshold, int | float | np.integer | np.floating) and not isinstance(threshold, bool)
     if not number or not 0 <= threshold <= 1:
         raise SettingsError(f"threshold is {value_shown(threshold)}; give a number from 0 to 1, or 'auto'")
@@ -109,18 +110,18 @@ def choose_thresholds(
     counts: ArrayLike | None = None,
     ignore: ArrayLike | None = None,
 ) -> Thresholds:
-    """Choose the threshold that maximises F1 on these points, which must not be training points.
+    """Choose the threshold that maximises F1 on some points, which must not be training points.
 
     Parameters
     ----------
     Y_true, scores, ignore
-        As for ``evaluate``; scores between 0 and 1, best the top 50 of each point.
+        As for ``evaluate``. Scores must lie between 0 and 1, and should be the top 50 of each point.
     goal : {"micro", "macro", "example"}
-        Which F1 to maximise; see :func:`longtail.metrics.decision_metrics`.
+        The F1 to maximise; see :func:`longtail.metrics.decision_metrics`.
     limit : int
-        Number of labels per point, at most.
+        Largest number of labels per point.
     counts : int array, shape (L,), optional
-        Training points per label. With it, thresholds are chosen per bin of label frequency.
+        Training points per label. If given, one threshold per bin of label frequency is chosen.
 
     Examples
     --------
@@ -149,16 +150,17 @@ def _best_threshold(pairs: ScoredPairs, goal: str, limit: int) -> Thresholds:
 def threshold_of_probabilities(Y_true: SparseMatrix, scores: SparseMatrix) -> float:
     """Return the threshold with the best micro-F1 for scores that are probabilities: half of that F1.
 
-    The optimum of F1 for calibrated probabilities (Lipton et al., ECML 2014, Theorem 1). The best F1 of
-    held-out points varies far less from one sample to another than the place where it is reached: with 2,000 held-out
-    points of Tate's artworks the latter lost 0.65 on test points. Where half of the F1 is clearly worse on these points
-    than the best threshold, as for scores that are calibrated at rank 1 only, the latter is returned. Parameters as for
-    :func:`choose_thresholds`.
+    This is the optimum for calibrated probabilities (Lipton et al., ECML 2014, Theorem 1). The best F1 varies far less
+    from one held-out sample to another than the threshold at which it is reached: with 2,000 held-out points of Tate's
+    artworks, the best threshold of the held-out points lost 0.65 on test points.
+
+    If half of the best F1 is clearly worse on these points than the best threshold, the best threshold is returned.
+    This happens if scores are calibrated at rank 1 only. Parameters are as for :func:`choose_thresholds`.
     """
     pairs = ScoredPairs.of(Y_true, scores)
     best = _best_threshold(pairs, "micro", MOST_DECIDED)
     half = best.f1 / 200
-    return half if pairs.f1(pairs.scores >= half, "micro") >= best.f1 - _NOTABLE else best.values[0]
+    return half if pairs.f1(pairs.scores >= half, "micro") >= best.f1 - _MIN_GAIN else best.values[0]
 
 
 def threshold_table(
@@ -170,7 +172,10 @@ def threshold_table(
     goal: str = "micro",
     ignore: ArrayLike | None = None,
 ) -> np.ndarray:
-    """Compute F1 in percent for each limit and each threshold, (limits, thresholds); parameters as above."""
+    """Compute F1 in percent for each limit and each threshold, (limits, thresholds).
+
+    Other parameters are as for :func:`choose_thresholds`.
+    """
     check_goal(goal)
     pairs = ScoredPairs.of(Y_true, scores, ignore)
     return np.array(
@@ -183,12 +188,12 @@ def threshold_table(
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """Pairs of point and label that may be decided, and what each point and each label has in truth."""
+    """The (point, label) pairs that may be decided, and the numbers of true pairs per point and per label."""
 
     rows: np.ndarray
     labels: np.ndarray
     scores: np.ndarray
-    rank: np.ndarray  # from 0 within the point
+    rank: np.ndarray  # of the label in its point, from 0
     correct: np.ndarray
     point_true: np.ndarray  # (N,)
     label_true: np.ndarray  # (L,)
@@ -214,7 +219,7 @@ class ScoredPairs:
         )
 
     def f1(self, decided: np.ndarray, goal: str) -> float:
-        """Compute F1 in percent if the marked pairs are decided; as ``decision_metrics`` does."""
+        """Compute F1 in percent as ``decision_metrics`` does, if the pairs marked in `decided` are decided."""
         right = decided & self.correct
         if goal == "micro":
             total = np.count_nonzero(decided) + self.point_true.sum()
@@ -228,14 +233,14 @@ class ScoredPairs:
 
 
 def check_goal(goal: str) -> str:
-    """Return the goal, or refuse one that is not known."""
+    """Return the goal, or raise an error if it is unknown."""
     if not isinstance(goal, str) or goal not in AVERAGES:
         raise SettingsError(f"goal is {value_shown(goal)}; give one of {', '.join(AVERAGES)}")
     return goal
 
 
 def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> Thresholds:
-    """Move the threshold of each bin in turn, while that of the others stays."""
+    """Choose the threshold of each bin in turn, while those of the other bins are fixed."""
     by_frequency, ends = equal_volume(counts, _FREQUENCY_BINS)
     least = [int(counts[by_frequency[end - 1]]) for end in ends[:-1] if end]
     frequencies = (*sorted(set(least) - {0}, reverse=True), 0)
@@ -244,9 +249,9 @@ def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> 
     best, cut = start.f1, pairs.rank < start.limit
     for _ in range(_PASSES):
         for number in range(len(values)):
-            own = bins == number
-            others = cut & ~own & (pairs.scores >= values[bins])
-            f1 = [pairs.f1(others | (cut & own & (pairs.scores >= value)), start.goal) for value in GRID]
+            in_bin = bins == number
+            others = cut & ~in_bin & (pairs.scores >= values[bins])
+            f1 = [pairs.f1(others | (cut & in_bin & (pairs.scores >= value)), start.goal) for value in GRID]
             at = _middle_of_best(np.array(f1))
             if f1[at] > best:
                 best, values[number] = f1[at], GRID[at]
@@ -254,11 +259,11 @@ def _by_frequency(pairs: ScoredPairs, counts: np.ndarray, start: Thresholds) -> 
 
 
 def _bin_of(counts: np.ndarray, frequencies: tuple[int, ...]) -> np.ndarray:
-    """Return the bin of each label: the first whose least frequency it reaches."""
+    """Return the bin of each label: the first bin whose smallest frequency it reaches."""
     return len(frequencies) - np.searchsorted(np.array(frequencies)[::-1], counts, side="right")
 
 
-def _middle_of_best(found: np.ndarray) -> int:
-    """Return the middle of the values that are best: equal ones next to each other differ by noise alone."""
-    best = np.flatnonzero(found >= found.max() - 1e-9)
+def _middle_of_best(f1: np.ndarray) -> int:
+    """Return the position of the middle one of all values that are best: ties next to each other are common."""
+    best = np.flatnonzero(f1 >= f1.max() - 1e-9)
     return int(best[len(best) // 2])

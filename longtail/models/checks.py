@@ -17,7 +17,7 @@ from scipy.sparse import csr_array, issparse
 from longtail.errors import DataError, SettingsError, number_of
 from longtail.kernels import check
 from longtail.params import value_shown
-from longtail.sparse import canonical, odd_part, ones_like, with_short_indices, with_usual_types, without_zeros
+from longtail.sparse import canonical, malformed_part, ones_like, with_short_indices, with_usual_types, without_zeros
 
 _INT32, _FLOAT32 = np.dtype(np.int32), np.dtype(np.float32)
 _VOCABULARY = "Use the vectoriser (or feature order) of the training data"
@@ -202,7 +202,7 @@ def _sparse(matrix: Any, name: str) -> csr_array:
         raise DataError(
             f"{name} has {number_of(matrix.ndim, 'dimension')}", remedy="Give a matrix with one row per point"
         )
-    odd = odd_part(matrix)
+    odd = malformed_part(matrix)
     if odd is not None:
         raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Build the matrix again")
     if matrix.dtype.kind == "c":

@@ -1,6 +1,7 @@
-"""Pictures of models and results, and the report about models.
+"""Pictures of models and results, and reports that compare models.
 
-One file per picture, written to .png, .svg or .pdf files. matplotlib (the extra ``report``) is imported when such a
-picture is drawn, never before. The report needs no matplotlib: ``sections.py`` turns what ``analysis.py`` computes into
-blocks (``blocks.py``) with charts (``svg_chart.py``); ``html_report.py`` and ``markdown_report.py`` write them.
+There is one file per kind of picture. Pictures are written as .png, .svg or .pdf files; matplotlib (the extra
+``report``) is imported only when one is drawn. Reports need no matplotlib. ``sections.py`` turns the results of
+``analysis.py`` into blocks (``blocks.py``) with charts (``svg_chart.py``), which ``html_report.py`` and
+``markdown_report.py`` write.
 """

@@ -1,7 +1,7 @@
-"""Contents of a report beyond the metrics: labels found and missed, confusions, intervals of differences.
+"""Compute the contents of a report beyond the metrics: best and worst labels, confusions, confidence intervals.
 
-All functions take the true labels Y and scores (N, L) whose rows go from the highest to the lowest score, without
-points that have no label.
+All functions expect true labels Y and scores (N, L). The rows of the scores must be sorted from the highest to the
+lowest score, and every point must have at least one label.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from scipy.sparse import csc_array, csr_array
 from longtail.sparse import entry_keys, entry_rows, label_counts, ones_like, select_entries
 
 _RESAMPLES = 1000
-_BLOCK_COUNTS = 10_000_000  # counts of resampled points held at a time
-_LEAST_TRUE = 5  # test points of a label that is called well or badly predicted
+_MAX_COUNTS = 10_000_000  # counts of resampled points that are in memory at a time
+_MIN_TRUE = 5  # a label with fewer test points is not listed among the best and worst labels
 
 
 def top_entries(scores: csr_array, k: int) -> csr_array:
@@ -25,20 +25,20 @@ def top_entries(scores: csr_array, k: int) -> csr_array:
 
 
 def correct_entries(Y: csr_array, top: csr_array) -> np.ndarray:
-    """Return which stored entries of `top` are true labels, (nnz,)."""
+    """Return a mask of the stored entries of `top` that are true labels, (nnz,)."""
     return np.isin(entry_keys(top), entry_keys(Y))
 
 
 def labels_with_counts(counts: np.ndarray) -> csr_array:
-    """Return labels of points in which each label occurs so often: what metrics take as training labels."""
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    rows = np.arange(ends[-1]) - np.repeat(ends[:-1], counts)
+    """Make a label matrix with the given number of points per label, for metrics that need training labels."""
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.arange(indptr[-1]) - np.repeat(indptr[:-1], counts)
     shape = (int(counts.max(initial=0)), len(counts))
-    return csr_array(csc_array((np.ones(len(rows), np.float32), rows, ends), shape=shape))
+    return csr_array(csc_array((np.ones(len(rows), np.float32), rows, indptr), shape=shape))
 
 
 class LabelResult(NamedTuple):
-    """How one label fared in the top five: test points that have it, times suggested, times suggested correctly."""
+    """Counts of one label: test points that have it, suggestions in the top five, and correct ones among these."""
 
     label: int
     true: int
@@ -52,14 +52,15 @@ class LabelResult(NamedTuple):
 
 
 def best_and_worst(Y: csr_array, scores: csr_array, n: int) -> tuple[list[LabelResult], list[LabelResult]]:
-    """Return the labels with the highest and with the lowest F1 in the top five; of the worst, the most frequent.
+    """Return the n labels with the highest and the n labels with the lowest F1 in the top five.
 
-    Where labels are few, the worst are those that are not among the best.
+    Of labels with the same F1, the most frequent come first. If there are few labels, the worst are those that are not
+    among the best.
     """
     top = top_entries(scores, 5)
     right = select_entries(top, correct_entries(Y, top))
     true, suggested, correct = label_counts(Y), label_counts(top), label_counts(right)
-    known = np.flatnonzero(true >= min(_LEAST_TRUE, true.max(initial=0)))
+    known = np.flatnonzero(true >= min(_MIN_TRUE, true.max(initial=0)))
     known = known[true[known] > 0]
     f1 = 2 * correct[known] / np.maximum(true[known] + suggested[known], 1)
     best, ascending = known[np.lexsort((-true[known], -f1))[:n]], known[np.lexsort((-true[known], f1))]
@@ -72,9 +73,10 @@ def best_and_worst(Y: csr_array, scores: csr_array, n: int) -> tuple[list[LabelR
 
 
 def confusions(Y: csr_array, scores: csr_array, n: int) -> list[tuple[int, int, int]]:
-    """Return the most frequent pairs (missed label, label suggested instead, number of points).
+    """Return the n most frequent triples (missed label, wrong label suggested instead, number of points).
 
-    A point with m labels counts with its top m, five at most: what stands there in the place of a true label.
+    Of a point with m labels, only the top m suggestions are examined, and at most five: the wrong ones among them take
+    the ranks that the missed labels should have.
     """
     top = top_entries(scores, 5)
     sizes = np.diff(Y.indptr)
@@ -90,14 +92,14 @@ def confusions(Y: csr_array, scores: csr_array, n: int) -> list[tuple[int, int, 
 
 
 class PointGains(NamedTuple):
-    """What each point adds to a metric: the metric of any set of points is 100 * sum(gained) / sum(possible)."""
+    """The contribution of each point to a metric, which for any set of points is 100 * sum(gained) / sum(possible)."""
 
     gained: np.ndarray
     possible: np.ndarray
 
 
 def point_gains(Y: csr_array, scores: csr_array, weights: np.ndarray | None, k: int) -> PointGains:
-    """Split P@k, or PSP@k with inverse propensities as weights, into the gains of points."""
+    """Split P@k into the contributions of points, or PSP@k if `weights` are inverse propensities."""
     n, top = Y.shape[0], top_entries(scores, k)
     right = select_entries(top, correct_entries(Y, top))
     if weights is None:
@@ -109,22 +111,22 @@ def point_gains(Y: csr_array, scores: csr_array, weights: np.ndarray | None, k: 
     return PointGains(gained, np.bincount(entry_rows(Y), heaviest, n))
 
 
-def bootstrap_difference(one: PointGains, other: PointGains) -> tuple[float, float, float]:
-    """Return the difference of a metric, one minus other, and its 95 % interval over resampled points."""
-    rng, n = np.random.default_rng(0), len(one.gained)
-    difference = one.gained - other.gained
+def bootstrap_difference(first: PointGains, second: PointGains) -> tuple[float, float, float]:
+    """Return the metric of `first` minus that of `second`, and its 95 % bootstrap interval over resampled points."""
+    rng, n = np.random.default_rng(0), len(first.gained)
+    difference = first.gained - second.gained
     differences = []
-    block = max(1, min(_RESAMPLES, _BLOCK_COUNTS // max(n, 1)))
+    block = max(1, min(_RESAMPLES, _MAX_COUNTS // max(n, 1)))
     for start in range(0, _RESAMPLES, block):
-        times = rng.multinomial(n, np.full(n, 1 / n), size=min(block, _RESAMPLES - start))
-        differences.append(100 * (times @ difference) / np.maximum(times @ one.possible, 1e-12))
+        counts = rng.multinomial(n, np.full(n, 1 / n), size=min(block, _RESAMPLES - start))
+        differences.append(100 * (counts @ difference) / np.maximum(counts @ first.possible, 1e-12))
     low, high = np.percentile(np.concatenate(differences), [2.5, 97.5])
-    return 100 * float(difference.sum() / max(one.possible.sum(), 1e-12)), float(low), float(high)
+    return 100 * float(difference.sum() / max(first.possible.sum(), 1e-12)), float(low), float(high)
 
 
-def choose_examples(Y: csr_array, rare: np.ndarray, n: int, seed: int = 0) -> np.ndarray:
-    """Choose points at random, half of them among those with a rare label, in ascending order."""
-    rng = np.random.default_rng(seed)
+def choose_examples(Y: csr_array, rare: np.ndarray, n: int) -> np.ndarray:
+    """Choose n points at random, half of them from the points with a rare label. Return them in ascending order."""
+    rng = np.random.default_rng(0)
     with_rare = np.unique(entry_rows(Y)[rare[Y.indices]])
     chosen = rng.choice(with_rare, min(n // 2, len(with_rare)), replace=False)
     others = np.setdiff1d(np.arange(Y.shape[0]), chosen)

@@ -1,4 +1,4 @@
-"""Contribution of frequent and rare labels to P@5 and PSP@5 of several models, as bars side by side."""
+"""Draw the contributions of frequent and rare labels to P@5 and PSP@5 of several models, as grouped bars."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def draw_bin_bars(results: list[dict[str, Any]], title: str, path: Path) -> None
     Parameters
     ----------
     results : list of dict
-        ``model`` and ``bins``, as :func:`longtail.metrics.frequency_bins` returns them for k = 5.
+        ``model``, its name, and ``bins``, the result of :func:`longtail.metrics.frequency_bins` for k = 5.
     title : str
-        Heading of the picture.
+        Title of the picture.
     path : Path
         A .png, .svg or .pdf file.
     """
@@ -28,8 +28,8 @@ def draw_bin_bars(results: list[dict[str, Any]], title: str, path: Path) -> None
     for axes, metric in zip(figure.subplots(1, 2), ("P@5", "PSP@5"), strict=True):
         for at, row in enumerate(results):
             heights = [row["bins"][part["bin"] - 1][metric] for part in parts]
-            places = [place + (at - (len(results) - 1) / 2) * width for place in range(len(parts))]
-            axes.bar(places, heights, 0.92 * width, color=COLOURS[at % len(COLOURS)], label=plain_text(row["model"]))
+            positions = [group + (at - (len(results) - 1) / 2) * width for group in range(len(parts))]
+            axes.bar(positions, heights, 0.92 * width, color=COLOURS[at % len(COLOURS)], label=plain_text(row["model"]))
         axes.set_xticks(range(len(parts)), [bin_name(part) for part in parts], fontsize="small")
         axes.set(xlabel="training points per label, frequent labels on the left", ylabel=f"contribution to {metric}")
         percent_axis(axes.yaxis)
@@ -41,13 +41,13 @@ def draw_bin_bars(results: list[dict[str, Any]], title: str, path: Path) -> None
 
 
 def bin_name(part: dict[str, Any]) -> str:
-    """Name a bin in two short lines: the frequencies of its labels, and their number."""
+    """Return the name of a bin in two short lines: the frequencies of its labels, and their number."""
     n = part["labels"]
     return f"{frequency_range(part, short_number)}\n{short_number(n)} label{'s' if n != 1 else ''}"
 
 
 def frequency_range(part: dict[str, Any], write: Callable[[int], str]) -> str:
-    """Return the lowest and the highest frequency of the labels of a bin, or the only one."""
+    """Return the range of the frequencies of a bin's labels, or the frequency itself if all are equal."""
     least, most = write(part["frequency_min"]), write(part["frequency_max"])
     return most if part["frequency_min"] == part["frequency_max"] else f"{least} – {most}"
 

@@ -1,6 +1,6 @@
-"""The parts of a report before it becomes HTML or Markdown: sections of tables, charts and tagged labels.
+"""The parts of a report, independent of HTML and Markdown: sections with tables, charts and tagged labels.
 
-Everything here is plain text. The writers escape it, so that a text or a label name cannot become markup.
+All strings are plain text. The writers escape them, so that a text or a label name cannot become markup.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Tag(NamedTuple):
-    """A label in an example: its name, ``right``, ``wrong``, ``missed`` or ``plain``, and whether it is rare."""
+    """A label in an example: its name, its kind (``right``, ``wrong``, ``missed``, ``plain``), whether it is rare."""
 
     name: str
     kind: str = "plain"
@@ -19,7 +19,7 @@ class Tag(NamedTuple):
 
 
 class Strong(NamedTuple):
-    """The best value of a row."""
+    """A cell to print in bold, such as the best value of a row."""
 
     text: str
 
@@ -29,13 +29,13 @@ Cell = str | Strong | list[Tag]
 
 @dataclass(frozen=True)
 class Table:
-    """Rows below a heading. The first column is text; `numeric` is whether the others are numbers."""
+    """A table with a heading. The first column is text; `numeric` means that the others are numbers."""
 
     heading: list[str]
     rows: list[list[Cell]]
     caption: str = ""
     numeric: bool = True
-    folded: bool = False  # behind a click in HTML, because a chart shows the same
+    folded: bool = False  # collapsed in HTML, because a chart shows the same
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, a paragraph, and what follows; `chart_text` is how to read the charts, where there are any."""
+    """A heading, a paragraph, and blocks. `chart_text` explains how to read the charts, if there are any."""
 
     title: str
     text: str

@@ -1,4 +1,4 @@
-"""Matplotlib figures without windows and without pyplot's global state; the only file that imports matplotlib."""
+"""Make matplotlib figures without windows and without pyplot's global state."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _DPI = 150
 
 
 def line_style(at: int) -> dict[str, Any]:
-    """Return colour, dash and marker of a line; those of the first eight differ in each of these."""
-    again, which = divmod(at, len(COLOURS))
-    dash = _DASHES[(which + again) % len(_DASHES)]
+    """Return colour, dash and marker of a line. The first eight lines differ in all three."""
+    n_repeats, which = divmod(at, len(COLOURS))
+    dash = _DASHES[(which + n_repeats) % len(_DASHES)]
     return {"color": COLOURS[which], "linestyle": dash, "marker": _MARKERS[which], "markersize": 5}
 
 
 def check_picture(path: Path) -> None:
-    """Refuse, before any work, a picture that could not be drawn or written."""
+    """Raise an error, before any work, if a picture could not be drawn or written."""
     if path.suffix.lower() not in PICTURE_ENDINGS:
         raise SettingsError(f"Cannot write a picture to {path}: use a name that ends in .png, .svg or .pdf.")
     above = next((parent for parent in path.absolute().parents if parent.exists()), None)
@@ -45,7 +45,7 @@ def check_picture(path: Path) -> None:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of this size in inches, or explain how to install matplotlib."""
+    """Return an empty figure of this size in inches. Without matplotlib, the error explains how to install it."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -54,7 +54,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write the figure in the format of the file's ending; a half-written file never appears under that name."""
+    """Write a figure in the format of the file's ending. The file appears only when it is complete."""
     from longtail.store import atomic_file
 
     with atomic_file(path) as fresh:
@@ -67,6 +67,6 @@ def percent_axis(axis: Any) -> None:
 
 
 def plain_text(text: str, longest: int = 40) -> str:
-    """Return a text that matplotlib draws as it is: shortened, and with dollar signs that do not start a formula."""
+    """Return a text, shortened if needed, that matplotlib draws literally: its dollar signs start no formula."""
     short = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return short.replace("$", r"\$")

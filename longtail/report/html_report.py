@@ -1,4 +1,4 @@
-"""A report as one HTML page: no script, no file beside it, no network; light and dark, on a phone and on paper."""
+"""Write a report as one HTML page without scripts, other files or network, for screens, phones and paper."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _HATCHINGS = (
     "M0 2L6 2M0 5L6 5",
     "M0 3L6 3M3 0L3 6",
 )
-_SHORT = 12  # rows of a table that is kept on one page where it fits
+_SHORT = 12  # a printed table with at most so many rows is not broken across pages
 
 
 def html_page(title: str, subtitle: str, sections: list[Section]) -> str:
-    """Return the whole page.
+    """Return a report as an HTML page.
 
     Parameters
     ----------
     title, subtitle : str
         Heading, and the line below it.
     sections : list of Section
-        What follows.
+        The content of the report.
     """
-    links = "".join(f'<a href="#s{at}">{escape(one.title)}</a>' for at, one in enumerate(sections))
-    body = "".join(_html_section(at, one) for at, one in enumerate(sections))
+    links = "".join(f'<a href="#s{at}">{escape(section.title)}</a>' for at, section in enumerate(sections))
+    body = "".join(_html_section(at, section) for at, section in enumerate(sections))
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -47,7 +47,7 @@ def html_page(title: str, subtitle: str, sections: list[Section]) -> str:
 
 
 def _style_sheet() -> str:
-    """Return the rules of page.css, and those of each colour."""
+    """Return the rules of page.css, followed by the rules of each colour."""
     rules = [files("longtail.report").joinpath("page.css").read_text(encoding="utf-8")]
     for i, path in enumerate(_HATCHINGS):
         fill = ", ".join(f"svg .{kind}.s{i}" for kind in ("mark", "bar", "star"))
@@ -57,7 +57,7 @@ def _style_sheet() -> str:
 
 
 def _hatchings() -> str:
-    """Return the patterns that tell bars apart without colour."""
+    """Return the patterns by which bars can be distinguished without colour."""
     patterns = "".join(
         f'<pattern id="hatch{i}" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<path d="{path}" style="stroke:var(--panel);stroke-width:1.2"/></pattern>'
@@ -107,12 +107,12 @@ def _html_table(table: Table) -> str:
 
 
 def _is_number(column: Sequence[Cell]) -> bool:
-    """Return whether all cells of a column are whole numbers."""
+    """Return whether all cells of a column are integers."""
     return all(isinstance(cell, str) and cell.replace(",", "").isdigit() for cell in column)
 
 
 def _breakable(name: str) -> str:
-    """Return a heading as HTML in which long words, such as names of folders, may be broken, and no others."""
+    """Return a heading as HTML in which only long words, such as names of folders, may be broken."""
     pieces = re.findall(r"\S{12}(?=\S)|\S+|\s+", name)
     return "".join(escape(piece) + ("<wbr>" if len(piece) == 12 else "") for piece in pieces)
 

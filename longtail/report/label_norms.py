@@ -1,7 +1,7 @@
-"""The norm of each label's weights: the observation that TAug starts from (paper, Fig. 1 and 2).
+"""Compute the norm of each label's weights: the observation that motivates TAug (paper, Fig. 1 and 2).
 
-The norm of a label's weight vector grows with the label's frequency, so that rare labels are scored too low. In label
-trees the weights are those of the labels' own nodes, without the inner nodes (§3.1).
+The norm of a label's weight vector grows with the label's frequency, so that rare labels get scores that are too low.
+In label trees, the weights are those of the labels' own nodes, without the inner nodes (§3.1).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from longtail.models.base import Ranker, rankers_inside
 
 
 def label_norms(ranker: Ranker) -> np.ndarray:
-    """Return the norm of each label's weights, (L,); NaN for labels without a classifier.
+    """Return the norm of each label's weights, (L,), with NaN for labels without a classifier.
 
-    A ranker with classifiers of its own defines ``_label_norms()``. Of several rankers within a ranker the first with a
-    classifier for a label counts, so that TAug has the norms of its head labels from one side and those of its tail
-    labels from the other.
+    A ranker that has classifiers itself defines ``_label_norms()``. If a ranker contains several rankers, the first one
+    with a classifier for a label is used. For TAug, the norms of head labels thus come from the ranker of the head, and
+    those of tail labels from the ranker of the tail.
     """
     norms = np.full(ranker.n_labels_, np.nan)
     parts = _norms(ranker)
@@ -30,24 +30,24 @@ def label_norms(ranker: Ranker) -> np.ndarray:
             "Models that have: bonsai, parabel, dismec, glas, and rankers that wrap them."
         )
     for part in parts:
-        norms = np.where(np.isnan(norms), part[: len(norms)], norms)  # TAug's sides have one label more
+        norms = np.where(np.isnan(norms), part[: len(norms)], norms)  # each part of TAug has one additional label
     return norms
 
 
 def _norms(ranker: Ranker) -> list[np.ndarray]:
-    """Return the norms of a ranker and of the rankers in it, one array each."""
-    own: Any = getattr(ranker, "_label_norms", None)
-    if own is not None:
-        return [own()]
+    """Return the norms of a ranker, or of the rankers inside it, as one array per ranker with classifiers."""
+    own_norms: Any = getattr(ranker, "_label_norms", None)
+    if own_norms is not None:
+        return [own_norms()]
     forest = getattr(ranker, "forest_", None)
     if isinstance(forest, Forest):
         return [_forest_norms(forest, ranker.n_labels_)]
-    return [norms for one in rankers_inside(ranker) for norms in _norms(one)]
+    return [norms for inner in rankers_inside(ranker) for norms in _norms(inner)]
 
 
 def _forest_norms(forest: Forest, n_labels: int) -> np.ndarray:
     """Return the mean over trees of the norm of each label's node."""
-    total, times = np.zeros(n_labels), np.zeros(n_labels)
+    total, n_trees = np.zeros(n_labels), np.zeros(n_labels)
     for t in range(len(forest.ptr)):
         span = slice(forest.ptr[t, 0], forest.ptr[t, -1])
         nodes = forest.nodes[span].astype(np.int64)
@@ -56,5 +56,5 @@ def _forest_norms(forest: Forest, n_labels: int) -> np.ndarray:
         squares = np.bincount(nodes, forest.values[span].astype(np.float64) ** 2, minlength=n_nodes) * scale**2
         labels = forest.labels[forest.label_at[t] : forest.label_at[t + 1]]
         total[labels] += np.sqrt(squares[n_nodes - len(labels) :])
-        times[labels] += 1
-    return np.where(times > 0, total / np.maximum(times, 1), np.nan)
+        n_trees[labels] += 1
+    return np.where(n_trees > 0, total / np.maximum(n_trees, 1), np.nan)

@@ -1,4 +1,4 @@
-"""A map of the labels near one label: positions from label vectors, lines from the label graph."""
+"""Draw a map of the labels near one label, with positions from label vectors and edges from the label graph."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 
 from longtail.report.figure import new_figure, plain_text, save_figure
 
-_CENTRE, _JOINED, _SIMILAR, _EDGE = "#c0392b", "#1f6fb2", "#7f8c8d", "#b8c4d0"
-_MOST_NUDGES = 200
+_CENTRE_COLOUR, _NEIGHBOUR_COLOUR, _SIMILAR_COLOUR, _EDGE_COLOUR = "#c0392b", "#1f6fb2", "#7f8c8d", "#b8c4d0"
+_MAX_MOVES = 200
 
 
 class Neighbourhood(NamedTuple):
-    """The labels of a map, the one in question first."""
+    """The labels of a map. The first one is the label at its centre."""
 
     names: list[str]
     vectors: np.ndarray  # (n, d)
-    edges: list[tuple[int, int, float]]  # positions in `names` of two labels, and how often they occur together
-    in_graph: np.ndarray  # (n,) whether a label is a graph neighbour of the first
+    edges: list[tuple[int, int, float]]  # positions of two labels in `names`, and how often they occur together
+    in_graph: np.ndarray  # (n,) whether a label is a neighbour of the first one in the label graph
 
 
 def neighbourhood(ranker: Any, label: int, near: dict[str, Any], names: Any) -> Neighbourhood:
-    """Collect what a map shows from a ranker that has ``label_vectors_`` and ``edges_``, such as DXML.
+    """Collect the labels of a map from a ranker with ``label_vectors_`` and ``edges_``, such as DXML.
 
     Parameters
     ----------
     ranker : Ranker
         A fitted model with label vectors and a label graph.
     label : int
-        The label in question.
+        The label at the centre of the map.
     near : dict
-        What ``ranker.near_labels(label)`` returned.
+        The result of ``ranker.near_labels(label)``.
     names : sequence of str
-        Label names by number.
+        Names of all labels.
     """
     others = np.unique(np.concatenate([labels for labels, _ in near.values()]))
     shown = np.concatenate([[label], others[others != label]]).astype(int)
@@ -45,34 +45,33 @@ def neighbourhood(ranker: Any, label: int, near: dict[str, Any], names: Any) -> 
             other = position.get(int(ranker.edges_.indices[p]))
             if other is not None:
                 edges.append((at, other, float(ranker.edges_.data[p])))
-    joined = np.isin(shown, near["graph"][0])
-    return Neighbourhood(
-        [names[int(number)] for number in shown], np.asarray(ranker.label_vectors_[shown], np.float64), edges, joined
-    )
+    in_graph = np.isin(shown, near["graph"][0])
+    vectors = np.asarray(ranker.label_vectors_[shown], np.float64)
+    return Neighbourhood([names[int(number)] for number in shown], vectors, edges, in_graph)
 
 
 def draw_label_map(around: Neighbourhood, path: Path) -> None:
-    """Draw the labels on the plane in which their vectors differ most, with the edges among them."""
+    """Draw the labels in the plane in which their vectors vary most, with the edges between them."""
     from matplotlib.lines import Line2D
 
-    places = plane_positions(around.vectors)
+    positions = plane_positions(around.vectors)
     figure = new_figure(9, 7)
     axes = figure.add_subplot()
     heaviest = max([1.0, *(weight for _, _, weight in around.edges)])
-    for one, other, weight in around.edges:
-        (x, y), (u, v) = places[one], places[other]
-        axes.plot([x, u], [y, v], color=_EDGE, linewidth=0.5 + 2.5 * weight / heaviest, zorder=1)
-    texts, middle = [], places[:, 0].mean()
-    for at, (x, y) in enumerate(places):
-        colour = _CENTRE if at == 0 else _JOINED if around.in_graph[at] else _SIMILAR
-        inwards = x > middle  # names of dots on the right stand to the left of them, so that all stay in the frame
+    for first, second, weight in around.edges:
+        (x, y), (u, v) = positions[first], positions[second]
+        axes.plot([x, u], [y, v], color=_EDGE_COLOUR, linewidth=0.5 + 2.5 * weight / heaviest, zorder=1)
+    texts, middle = [], positions[:, 0].mean()
+    for at, (x, y) in enumerate(positions):
+        colour = _CENTRE_COLOUR if at == 0 else _NEIGHBOUR_COLOUR if around.in_graph[at] else _SIMILAR_COLOUR
+        name_on_left = x > middle  # names of dots on the right half are on their left, so that they stay in the frame
         axes.scatter(x, y, s=90 if at == 0 else 36, color=colour, zorder=2)
         texts.append(
             axes.annotate(
                 plain_text(around.names[at]),
                 (x, y),
-                xytext=(-7 if inwards else 7, 4),
-                ha="right" if inwards else "left",
+                xytext=(-7 if name_on_left else 7, 4),
+                ha="right" if name_on_left else "left",
                 textcoords="offset points",
                 fontsize=9 if at == 0 else 8,
                 fontweight="bold" if at == 0 else "normal",
@@ -82,7 +81,7 @@ def draw_label_map(around: Neighbourhood, path: Path) -> None:
                     "linewidth": 0.5,
                     "shrinkA": 0,
                     "shrinkB": 3,
-                    "relpos": (1.0 if inwards else 0.0, 0.5),
+                    "relpos": (1.0 if name_on_left else 0.0, 0.5),
                 },
                 bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.5},
                 zorder=3,
@@ -92,19 +91,23 @@ def draw_label_map(around: Neighbourhood, path: Path) -> None:
     axes.margins(0.12)
     axes.set_xticks([])
     axes.set_yticks([])
-    kinds = ((_CENTRE, "the label"), (_JOINED, "neighbours in the label graph"), (_SIMILAR, "similar vectors only"))
+    kinds = (
+        (_CENTRE_COLOUR, "the label"),
+        (_NEIGHBOUR_COLOUR, "neighbours in the label graph"),
+        (_SIMILAR_COLOUR, "similar vectors only"),
+    )
     handles = [Line2D([], [], color=colour, linestyle="", marker="o", label=kind) for colour, kind in kinds]
-    handles.append(Line2D([], [], color=_EDGE, linewidth=2, label="edges of the label graph"))
+    handles.append(Line2D([], [], color=_EDGE_COLOUR, linewidth=2, label="edges of the label graph"))
     figure.legend(handles=handles, loc="outside lower center", ncols=4, fontsize="small", frameon=False)
     _spread_texts(figure, texts)
     save_figure(figure, path)
 
 
 def plane_positions(vectors: np.ndarray) -> np.ndarray:
-    """Project label vectors to two dimensions such that a label far from all others does not squeeze the rest.
+    """Project label vectors to two dimensions, such that one distant label does not squeeze all others together.
 
-    Distances r from the centre become r / (r + their median): directions and the order of distances stay, and half of
-    the labels lie within half of the map's radius, however far the farthest is.
+    A distance r from the centre becomes r / (r + median of all distances). Directions and the order of distances do not
+    change, and half of the labels lie within half the radius of the map, no matter how far away the others are.
     """
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit = vectors / np.where(lengths > 0, lengths, 1.0)
@@ -119,12 +122,12 @@ def plane_positions(vectors: np.ndarray) -> np.ndarray:
 
 
 def _spread_texts(figure: Any, texts: list[Any]) -> None:
-    """Move names up and down until none covers another."""
+    """Move names up and down until no name covers another one."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # from here on positions are fixed
+    figure.set_layout_engine("none")  # keep all positions from here on
     boxes = [text.get_window_extent() for text in texts]
     shift = np.zeros(len(texts))
-    for _ in range(_MOST_NUDGES):
+    for _ in range(_MAX_MOVES):
         moved = False
         for a in range(len(texts)):
             for b in range(a):

@@ -1,4 +1,4 @@
-"""Accuracy on training and held-out points by epoch, for models that train in epochs."""
+"""Show the accuracy on training and held-out points by epoch, for models that are trained in epochs."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ _EPOCHS_SHOWN = 12
 
 
 def collect_histories(facts: dict[str, Any]) -> dict[str, History]:
-    """Find the training histories of a model and of the models in it, by their kinds: "blend › decaf".
+    """Return the training histories of a model and of the models inside it, named by their kinds: "blend › decaf".
 
-    Of two with the same kinds, each is followed by the name of its part: "taug › decaf (tail)".
+    If two have the same kinds, the name of the part is appended: "taug › decaf (tail)".
     """
-    found = list(_histories(facts, (), ""))
-    kinds = Counter(path for path, _, _ in found)
+    histories = list(_histories(facts, (), ""))
+    kinds = Counter(path for path, _, _ in histories)
     return {
-        " › ".join(path) + (f" ({name})" if name and kinds[path] > 1 else ""): history for path, name, history in found
+        " › ".join(path) + (f" ({name})" if name and kinds[path] > 1 else ""): history
+        for path, name, history in histories
     }
 
 
 def _histories(
     facts: dict[str, Any], above: tuple[str, ...], name: str
 ) -> Iterator[tuple[tuple[str, ...], str, History]]:
-    """Yield the kinds of a model and of those around it, the name of its part, and its history."""
+    """Yield, for each model with a history, the kinds on the path to it, the name of its part, and the history."""
     path = above if facts["kind"] == "tagger" else (*above, facts["kind"])
     if facts.get("history"):
         yield path, name, facts["history"]
@@ -39,13 +40,13 @@ def _histories(
 
 
 def kept_epoch(history: History) -> int | None:
-    """Return the epoch with the best value on held-out points, counted from 0; None if it was not measured."""
+    """Return the epoch with the best value on held-out points, counted from 0, or None if none was measured."""
     best = max(range(len(history)), key=lambda at: history[at].get("monitor", at))
     return best if "monitor" in history[best] else None
 
 
 def history_rows(history: History) -> list[list[str]]:
-    """Return rows of a table, the heading first: epochs spread over the run, with the best (*) and the last."""
+    """Return the rows of a table with its heading: some epochs spread over the run, the best one (*) and the last."""
     columns = [("loss", "loss"), (TRAIN_KEY, "train P@1"), (HELD_OUT_KEY, "validation P@1")]
     columns = [("epoch", "epoch"), *(column for column in columns if any(column[0] in entry for entry in history))]
     gap = {TRAIN_KEY, HELD_OUT_KEY} <= {key for key, _ in columns}
@@ -72,12 +73,12 @@ def _cell(key: str, value: float | None) -> str:
 
 
 def draw_learning_curves(histories: dict[str, History], title: str, path: Path) -> None:
-    """Draw P@1 on training and on held-out points by epoch, one panel per model that was trained in epochs.
+    """Draw P@1 on training and held-out points by epoch, with one panel per model that was trained in epochs.
 
-    A model that measures one of the two only, as DECAF does, has one curve.
+    A model that measures only one of the two, such as DECAF, has one curve.
     """
     shown = {TRAIN_KEY, HELD_OUT_KEY}
-    histories = {name: held for name, held in histories.items() if any(shown & entry.keys() for entry in held)}
+    histories = {name: history for name, history in histories.items() if any(shown & epoch.keys() for epoch in history)}
     if not histories:
         raise ModelError(f"{title} holds no training curves. Only models that train in epochs keep them, such as glas.")
     figure = new_figure(6.5, 3.6 * len(histories))

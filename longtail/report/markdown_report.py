@@ -1,4 +1,4 @@
-"""A report as Markdown: the same sections, with tables where the page has charts."""
+"""Write a report as Markdown: the same sections as in HTML, with tables in place of charts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|!~])")
 
 
 def markdown_page(title: str, subtitle: str, sections: list[Section]) -> str:
-    """Return the whole document; parameters as for ``html_page``."""
+    """Return a report as a Markdown document. Parameters are as for ``html_page``."""
     parts = [f"# {plain_markdown(title)}", plain_markdown(subtitle)]
     for section in sections:
         parts += [f"## {plain_markdown(section.title)}", plain_markdown(section.text)]
@@ -20,7 +20,7 @@ def markdown_page(title: str, subtitle: str, sections: list[Section]) -> str:
 
 
 def plain_markdown(text: str) -> str:
-    """Return text that Markdown shows as it is."""
+    """Escape a text, so that Markdown shows it literally."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("&", "&amp;")
 
 

@@ -1,4 +1,4 @@
-"""The sections of a report: what is known about one or several models, as tables and charts."""
+"""Build the sections of a report about one or several models, as tables and charts."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from longtail.report.weight_norms import grouped_means
 
 _EXAMPLES_SHOWN, _EXTREMES_SHOWN, _CONFUSIONS_SHOWN, _TEXT_SHOWN = 20, 10, 15, 400
 _NAME_SHOWN = 120  # characters of a label's name
-_LEAST_DRAWN = 20  # suggestions in a bin whose share of correct ones is drawn: that of fewer is mostly noise
-_DIFFERENCES_OF = {"P@1": (None, 1), "P@5": (None, 5), "PSP@1": ("weights", 1), "PSP@5": ("weights", 5)}
+_MIN_DRAWN = 20  # a bin with fewer suggestions is not drawn, as its fraction of correct ones is mostly noise
+_COMPARED_METRICS = {"P@1": (None, 1), "P@5": (None, 5), "PSP@1": ("weights", 1), "PSP@5": ("weights", 5)}
 
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """One model on the test points.
+    """The results of one model on the test points.
 
     Attributes
     ----------
@@ -37,14 +37,14 @@ class MeasuredModel:
     scores : csr_array, (N, L)
         Best labels per point, from the highest to the lowest score.
     row : dict
-        ``model``, the metrics, and the costs, as ``longtail evaluate --json`` prints them; ``tradeoff``, the curve
-        between P@k and PSP@k; ``bins``, as :func:`longtail.metrics.frequency_bins` returns them.
+        ``model``, the metrics and the costs, with the keys of ``longtail evaluate --json``; ``tradeoff``, the curve of
+        P@k against PSP@k; ``bins``, the result of :func:`longtail.metrics.frequency_bins`.
     norms : array, (L,), or None
-        Norm of each label's weights, where the model has classifiers.
+        Norm of each label's weights, if the model has classifiers.
     histories : dict
-        Training curves of the model and of the models in it.
+        Training histories of the model and of the models inside it.
     remark : str
-        The choices that the model made, with its reasons.
+        The choices that the model made in training, with the reasons.
     """
 
     name: str
@@ -74,7 +74,7 @@ class ReportData:
     texts : list of str, optional
         Texts of the test points.
     models : list of MeasuredModel
-        The first is the one that others are compared with.
+        The models. All others are compared with the first one.
     """
 
     title: str
@@ -87,7 +87,7 @@ class ReportData:
 
     @cached_property
     def rare(self) -> np.ndarray:
-        """Which labels are rare, (L,)."""
+        """Mask of the rare labels, (L,)."""
         return mark_rare_labels(self.counts)
 
     @property
@@ -96,12 +96,12 @@ class ReportData:
         return int(self.counts[self.rare].max(initial=0))
 
     def tag(self, label: int, kind: str = "plain", note: str = "") -> Tag:
-        """Return a label with its name and whether it is rare."""
+        """Return a tag with the name of a label, which also shows whether it is rare."""
         return Tag(_shortened(self.label_names[label], _NAME_SHOWN), kind, bool(self.rare[label]), note)
 
 
 def build_sections(data: ReportData) -> list[Section]:
-    """Return all sections that have content for these models."""
+    """Return the sections of a report, without those that have no content for these models."""
     makers = (
         _summary_section,
         _differences_section,
@@ -159,12 +159,12 @@ def _summary_section(data: ReportData) -> Section:
 
 
 def _rare_labels(n: int) -> str:
-    """Return the beginning of the sentence about rare labels."""
+    """Return the beginning of the summary's sentence about rare labels."""
     return "The rarest label (◆), which has" if n == 1 else f"The {n:,} rarest labels (◆), which together have"
 
 
 def _best(values: list[Any], write: Callable[[float], str], less: bool = False) -> list[Cell]:
-    """Write numbers, the best of several in bold."""
+    """Format numbers as cells, with the best of several in bold."""
     known = [value for value in values if value is not None and not np.isnan(value)]
     best = (min if less else max)(known) if len(known) > 1 else None
     cells: list[Cell] = []
@@ -181,7 +181,7 @@ def _differences_section(data: ReportData) -> Section | None:
         return None
     first, *others = data.models
     rows: list[list[Cell]] = []
-    for metric, (weighted, k) in _DIFFERENCES_OF.items():
+    for metric, (weighted, k) in _COMPARED_METRICS.items():
         weights = data.weights if weighted else None
         gains = [analysis.point_gains(data.Y, model.scores, weights, k) for model in data.models]
         cells: list[Cell] = []
@@ -192,7 +192,7 @@ def _differences_section(data: ReportData) -> Section | None:
         rows.append([metric, *cells])
     text = (
         f"Differences from {first.name} in percentage points, with 95 % bootstrap intervals over test points. "
-        "An interval without zero is in bold: the difference would be found again on other points of this kind."
+        "An interval without zero is in bold: the difference is unlikely to be due to the choice of test points."
     )
     heading = ["", *(f"{other.name} − {first.name}" for other in others)]
     return Section("Differences between the models", text, [Table(heading, rows)])
@@ -225,7 +225,7 @@ def _trade_off_section(data: ReportData) -> Section:
         "Re-ranking trades accuracy on frequent labels (P) for accuracy on rare ones (PSP), by β or by the model's own "
         "parameter tail, from 0 to 1."
     )
-    how = "Each dot is one value of it. The higher and the further right a curve, the better."
+    how = "Each dot is one value of β or tail. The higher and the further right a curve, the better."
     return Section("Frequent against rare labels", text, blocks, how)
 
 
@@ -278,7 +278,7 @@ def _calibration_section(data: ReportData) -> Section:
         series = []
         for model in data.models:
             curve = reliability_curve(data.Y, model.scores, k, labels=labels)
-            drawn = [(point["score"], point["correct"]) for point in curve if point["pairs"] >= _LEAST_DRAWN]
+            drawn = [(point["score"], point["correct"]) for point in curve if point["pairs"] >= _MIN_DRAWN]
             series.append(Series(model.name, drawn))
             error = curve_error(curve)
             shown = "–" if np.isnan(error) else f"{error:.2f} points"
@@ -302,7 +302,7 @@ def _calibration_section(data: ReportData) -> Section:
     )
     how = (
         "The curve of a model without error lies on the diagonal. "
-        f"Bins of fewer than {_LEAST_DRAWN} suggestions are not drawn."
+        f"Bins of fewer than {_MIN_DRAWN} suggestions are not drawn."
     )
     return Section("Are scores probabilities?", text, blocks, how)
 
@@ -318,9 +318,9 @@ def _learning_curves_section(data: ReportData) -> Section | None:
                 star = points.get(kept) if key == HELD_OUT_KEY and kept is not None else None
                 curves.append(Series(name, list(points.values()), star))
             name = model.name if path == model.name else f"{model.name}: {path}"
-            if any(one.points for one in curves):
-                chart = line_chart([one for one in curves if one.points], Axis("epoch"), Axis("P@1", " %"))
-                blocks.append(Chart(chart, name))
+            measured = [curve for curve in curves if curve.points]
+            if measured:
+                blocks.append(Chart(line_chart(measured, Axis("epoch"), Axis("P@1", " %")), name))
             head, *rows = history_rows(history)
             blocks.append(Table(head, [list(row) for row in rows], caption=name, folded=True))
     if not blocks:
@@ -340,7 +340,7 @@ def _norms_section(data: ReportData) -> Section | None:
             means = grouped_means(ranks, model.norms[order])
             series.append(Series(model.name, [(float(rank), float(norm)) for rank, norm in means]))
             rows += [[model.name, f"{rank:,.0f}", f"{norm:.3g}"] for rank, norm in means]
-    if not any(one.points for one in series):
+    if not any(line.points for line in series):
         return None
     chart = line_chart(series, Axis("labels, the most frequent first", log=True), Axis("norm of the weights", log=True))
     text = (
@@ -359,20 +359,20 @@ def _labels_section(data: ReportData) -> Section:
         for title, results in named if worst else named[:1]:
             rows: list[list[Cell]] = [
                 [
-                    [data.tag(one.label)],
-                    f"{data.counts[one.label]:,}",
-                    f"{one.true:,}",
-                    f"{one.suggested:,}",
-                    f"{one.correct:,}",
-                    f"{one.f1:.1f} %",
+                    [data.tag(result.label)],
+                    f"{data.counts[result.label]:,}",
+                    f"{result.true:,}",
+                    f"{result.suggested:,}",
+                    f"{result.correct:,}",
+                    f"{result.f1:.1f} %",
                 ]
-                for one in results
+                for result in results
             ]
             heading = ["label", "training points", "test points", "suggested", "correct", "F1@5"]
             blocks.append(Table(heading, rows, caption=f"{model.name}: {title}"))
     text = (
         "Labels with at least five test points, by F1 in the top five. "
-        "Of equally bad labels the most frequent stand first."
+        "Of labels with the same F1, the most frequent come first."
     )
     return Section("Best and worst labels", text, blocks)
 
@@ -390,8 +390,8 @@ def _confusions_section(data: ReportData) -> Section | None:
     if not blocks:
         return None
     text = (
-        "A point with m labels should have them at ranks 1 to m. Counted are the labels that stand there instead of a "
-        "correct one, five ranks at most."
+        "A point with m labels should have them at ranks 1 to m. This table counts the wrong labels at these ranks, "
+        "down to rank five at most."
     )
     return Section("Confusions", text, blocks)
 
@@ -402,14 +402,14 @@ def _examples_section(data: ReportData) -> Section:
         true = data.Y.indices[data.Y.indptr[at] : data.Y.indptr[at + 1]].tolist()
         text = f"point {at}" if data.texts is None else _shortened(data.texts[at], _TEXT_SHOWN)
         cells: list[Cell] = []
-        met: set[int] = set()
+        suggested: set[int] = set()
         for model in data.models:
             span = slice(model.scores.indptr[at], model.scores.indptr[at + 1])
             best = zip(model.scores.indices[span][:5].tolist(), model.scores.data[span][:5].tolist(), strict=True)
             tags = [(label, data.tag(label, "right" if label in true else "wrong", f"{s:.2f}")) for label, s in best]
-            met |= {label for label, _ in tags}
+            suggested |= {label for label, _ in tags}
             cells.append([tag for _, tag in tags])
-        truth = [data.tag(label, "plain" if label in met else "missed") for label in true[:_EXAMPLES_SHOWN]]
+        truth = [data.tag(label, "plain" if label in suggested else "missed") for label in true[:_EXAMPLES_SHOWN]]
         rows.append([text, truth, *cells])
     heading = ["text", "correct labels", *(f"suggested by {model.name}" for model in data.models)]
     text = (

@@ -1,8 +1,8 @@
-"""Charts as inline SVG for the HTML report: lines and grouped bars.
+"""Draw line charts and grouped bar charts as inline SVG for the HTML report.
 
-They are written by hand because a page needs what matplotlib's files do not have: colours that follow the light or dark
-theme of the reader, text that stays text, a few kilobytes per chart, and no import of matplotlib. Series differ in
-colour, marker, dash and hatching, so that colours are not needed to tell them apart.
+They are not drawn by matplotlib, because a page needs colours that follow the reader's light or dark theme, text
+that stays text, and only a few kilobytes per chart. It also avoids the import of matplotlib. Series differ in colour,
+marker, dash and hatching, so that they can be distinguished without colours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ N_STYLES = 8  # colours and hatchings that the style sheet defines
 
 @dataclass(frozen=True)
 class Series:
-    """One line or one colour of bars: its name, points (x, y), and a point to mark with a star."""
+    """One line, or the bars of one colour: name, points (x, y), and perhaps a point to mark with a star."""
 
     name: str
     points: list[tuple[float, float]]
@@ -34,7 +34,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: its title, the unit after each number, whether it is logarithmic, and bounds that must be visible."""
+    """One axis: title, unit after each number, whether it is logarithmic, and values that must be visible."""
 
     title: str
     unit: str = ""
@@ -43,54 +43,54 @@ class Axis:
 
 
 def line_chart(series: list[Series], x: Axis, y: Axis, *, diagonal: bool = False) -> str:
-    """Return a chart of lines with markers.
+    """Draw a chart of lines with markers, and return it as SVG.
 
     Parameters
     ----------
     series : list of Series
-        Lines; empty ones appear in the legend only.
+        Lines. Those without points appear only in the legend.
     x, y : Axis
     diagonal : bool
         Draw the line x = y.
     """
-    marked = [one.star for one in series if one.star is not None]
-    points = [point for one in series for point in one.points] + marked
+    stars = [line.star for line in series if line.star is not None]
+    points = [point for line in series for point in line.points] + stars
     frame = _Frame(len(series), _Scale.of([p[0] for p in points], x), _Scale.of([p[1] for p in points], y))
     parts = frame.axes(x, y)
     if diagonal:
         low, high = max(frame.x.low, frame.y.low), min(frame.x.high, frame.y.high)
         parts.append(_svg_line(frame.at(low, low), frame.at(high, high), "diagonal"))
-    for i, one in enumerate(series):
+    for i, line in enumerate(series):
         style = f"s{i % N_STYLES}"
-        places = [frame.at(*point) for point in one.points]
-        path = " ".join(f"{u:.1f},{v:.1f}" for u, v in places)
+        pixels = [frame.at(*point) for point in line.points]
+        path = " ".join(f"{u:.1f},{v:.1f}" for u, v in pixels)
         dash = f' stroke-dasharray="{_DASHES[i % len(_DASHES)]}"' if _DASHES[i % len(_DASHES)] else ""
         parts.append(f'<polyline class="line {style}" points="{path}"{dash}/>')
-        parts += [_marker(i, *place, style) for place in places] if len(places) <= 40 else []
-        if one.star is not None:
-            parts.append(_star(*frame.at(*one.star), style))
-        parts.append(frame.legend(i, one.name, style))
-    return frame.wrapped(parts, f"{y.title} against {x.title} of {', '.join(one.name for one in series)}")
+        parts += [_marker(i, *point, style) for point in pixels] if len(pixels) <= 40 else []
+        if line.star is not None:
+            parts.append(_star(*frame.at(*line.star), style))
+        parts.append(frame.legend(i, line.name, style))
+    return frame.svg(parts, f"{y.title} against {x.title} of {', '.join(line.name for line in series)}")
 
 
 def bar_chart(groups: list[str], series: list[Series], x: Axis, y: Axis) -> str:
-    """Return a chart of bars side by side; the y of point i of a series is its bar in group i.
+    """Draw a chart of grouped bars, and return it as SVG.
 
     Parameters
     ----------
     groups : list of str
-        Names under the groups; a line break starts a second line.
+        Names below the groups. They may have two lines, separated by a line break.
     series : list of Series
-        Colours.
+        One colour of bars each. The y of point i is the height of the bar in group i.
     x, y : Axis
     """
-    values = [value for one in series for _, value in one.points]
+    values = [value for bars in series for _, value in bars.points]
     frame = _Frame(len(series), _Scale(-0.5, len(groups) - 0.5, False), _Scale.of([0.0, *values], y))
     parts = frame.axes(x, y, ticks=False)
     width = 0.8 * (frame.at(1, 0)[0] - frame.at(0, 0)[0]) / max(len(series), 1)
-    for i, one in enumerate(series):
+    for i, bars in enumerate(series):
         style = f"s{i % N_STYLES}"
-        for group, (_, value) in enumerate(one.points):
+        for group, (_, value) in enumerate(bars.points):
             u, v = frame.at(group, value)
             zero = frame.at(group, 0)[1]
             u += (i - len(series) / 2) * width
@@ -98,14 +98,14 @@ def bar_chart(groups: list[str], series: list[Series], x: Axis, y: Axis) -> str:
             parts.append(f'<rect class="bar {style}" {box}/><rect class="hatch h{i % N_STYLES}" {box}/>')
             if len(series) * len(groups) <= 12:
                 parts.append(f'<text class="value" x="{u + width / 2:.1f}" y="{v - 4:.1f}">{value:.1f}</text>')
-        parts.append(frame.legend(i, one.name, style, bar=True))
+        parts.append(frame.legend(i, bars.name, style, bar=True))
     for group, name in enumerate(groups):
         u = frame.at(group, 0)[0]
         for row, line in enumerate(name.split("\n")):
             parts.append(
                 f'<text class="tick x group" x="{u:.1f}" y="{frame.bottom + 13 + 12 * row:.1f}">{escape(line)}</text>'
             )
-    return frame.wrapped(parts, f"{y.title} by {x.title} of {', '.join(one.name for one in series)}")
+    return frame.svg(parts, f"{y.title} by {x.title} of {', '.join(bars.name for bars in series)}")
 
 
 @dataclass(frozen=True)
@@ -116,22 +116,23 @@ class _Scale:
 
     @classmethod
     def of(cls, values: list[float], axis: Axis) -> _Scale:
-        """Choose bounds that hold all values, with a little room."""
+        """Choose bounds that include all values, with a small margin."""
         known = [value for value in [*values, *axis.shown] if math.isfinite(value) and (value > 0 or not axis.log)]
         low, high = (min(known), max(known)) if known else (0.1, 1.0)
         if axis.log:
             return cls(low / 1.1, max(high * 1.1, low * 2), True)
-        room = 0.05 * (high - low) or max(abs(high), 1.0) * 0.05
-        return cls(low if low in (0.0, *axis.shown) else low - room, high if high in axis.shown else high + room, False)
+        margin = 0.05 * (high - low) or max(abs(high), 1.0) * 0.05
+        low = low if low in (0.0, *axis.shown) else low - margin
+        return cls(low, high if high in axis.shown else high + margin, False)
 
     def share(self, value: float) -> float:
-        """Return where a value lies between the bounds, 0 to 1."""
+        """Return the position of a value between the bounds, from 0 to 1."""
         if self.log:
             return math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         return (value - self.low) / (self.high - self.low)
 
     def ticks(self) -> list[float]:
-        """Return round numbers between the bounds, about five."""
+        """Return about five round numbers between the bounds."""
         if self.log:
             powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
             every = max(1, len(powers) // 6)
@@ -149,7 +150,7 @@ class _Scale:
 
 
 class _Frame:
-    """The plane of a chart: where values lie, its axes, its legend above."""
+    """The frame of a chart: it maps values to pixels, and draws the axes, and the legend above them."""
 
     def __init__(self, n_series: int, x: _Scale, y: _Scale) -> None:
         self.x, self.y = x, y
@@ -158,12 +159,12 @@ class _Frame:
         self.height = self.bottom + _BOTTOM
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Return the place of a point in pixels."""
+        """Return the position of a point in pixels."""
         across = _LEFT + (_CHART_WIDTH - _LEFT - _RIGHT) * self.x.share(x)
         return across, self.bottom - (self.bottom - self.top) * self.y.share(y)
 
     def axes(self, x: Axis, y: Axis, ticks: bool = True) -> list[str]:
-        """Return the grid, ticks and titles."""
+        """Return the grid, the ticks and the titles of both axes."""
         parts = []
         for tick in self.y.ticks():
             v = self.at(self.x.low, tick)[1]
@@ -183,7 +184,7 @@ class _Frame:
         return parts
 
     def legend(self, i: int, name: str, style: str, bar: bool = False) -> str:
-        """Return the line of the legend about one series."""
+        """Return the line of the legend for one series."""
         y = 8 + _LINE * i
         short = name if len(name) <= 52 else f"{name[:51]}…"
         if bar:
@@ -195,8 +196,8 @@ class _Frame:
             key += _marker(i, _LEFT + 12, y, style)
         return f'{key}<text class="name" x="{_LEFT + 30}" y="{y + 4}">{escape(short)}</text>'
 
-    def wrapped(self, parts: list[str], description: str) -> str:
-        """Return the whole element."""
+    def svg(self, parts: list[str], description: str) -> str:
+        """Return the SVG element of the whole chart."""
         label = escape(description, quote=True)
         head = f'<svg viewBox="0 0 {_CHART_WIDTH} {self.height:.0f}" role="img" aria-label="{label}">'
         return head + "".join(parts) + "</svg>"
@@ -208,7 +209,7 @@ def _svg_line(start: tuple[float, float], end: tuple[float, float], kind: str) -
 
 
 def _marker(i: int, u: float, v: float, style: str) -> str:
-    """Return a marker whose shape differs between series: circle, square, triangle, diamond, down, bar, plus, bow."""
+    """Return the marker of series i: circle, square, triangle, diamond, triangle down, bar, plus or bow tie."""
     shape, kind = i % _MARKERS, f'class="mark {style}"'
     if shape == 0:
         return f'<circle {kind} cx="{u:.1f}" cy="{v:.1f}" r="3.5"/>'
@@ -237,7 +238,7 @@ def _polygon(corners: list[tuple[float, float]], kind: str) -> str:
 
 
 def _number(value: float) -> str:
-    """Write a tick in a few characters: 0.25, 40, 12k."""
+    """Format a tick in a few characters: 0.25, 40, 12k."""
     for size, unit in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{unit}"

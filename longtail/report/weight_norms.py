@@ -1,4 +1,4 @@
-"""The norm of each label's weights beside the label's frequency, for one model or two (TAug paper, Fig. 1 and 2)."""
+"""Draw the norm of each label's weights next to the label's frequency, for one or more models (TAug, Fig. 1 and 2)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import numpy as np
 
 from longtail.report.figure import COLOURS, new_figure, plain_text, save_figure
 
-_GROUPS, _LEAST_LABELS = 30, 5
+_GROUPS, _MIN_LABELS = 30, 5
 
 
 def draw_weight_norms(counts: np.ndarray, norms: dict[str, np.ndarray], path: Path) -> None:
-    """Draw label frequency on the left, and on the right the norms in the same order of labels.
+    """Draw the label frequencies on the left, and the norms of the labels in the same order on the right.
 
     Parameters
     ----------
     counts : array, shape (L,)
-        Training points per label; labels without any are left out.
+        Training points per label. Labels without any are left out.
     norms : dict of str to array, shape (L,)
-        Norm of each label's weights by the name of the model; NaN where a label has no weights.
+        Norms of the labels' weights by model name, with NaN for labels without weights.
     path : Path
         A .png, .svg or .pdf file.
     """
@@ -32,7 +32,7 @@ def draw_weight_norms(counts: np.ndarray, norms: dict[str, np.ndarray], path: Pa
     left.set(xscale="log", yscale="log", ylabel="training points", title="label frequency")
     for colour, (name, values) in zip(COLOURS, norms.items(), strict=False):
         shown = values[order]
-        # Few dots are drawn boldly, many lightly: either way the cloud is visible and the lines stand out.
+        # With few dots they are opaque, with many transparent, so that both the cloud and the lines are visible.
         opacity = float(np.clip(2000 / max(len(order), 1), 0.15, 0.8))
         right.scatter(ranks, shown, s=9, alpha=opacity, color=colour, linewidths=0, rasterized=True)
         middle = grouped_means(ranks, shown)
@@ -50,11 +50,11 @@ def draw_weight_norms(counts: np.ndarray, norms: dict[str, np.ndarray], path: Pa
 
 
 def grouped_means(ranks: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Average values over groups of ranks that are about equally wide on a logarithmic axis; rows of (rank, mean).
+    """Average values over groups of ranks that are equally wide on a logarithmic axis. Return rows of (rank, mean).
 
-    Groups of the first few labels are joined, because the mean of one or two is no trend.
+    Groups with few labels, which occur at the first ranks, are merged, as the mean of one or two labels is no trend.
     """
-    known = values > 0  # neither NaN nor, on a logarithmic axis, zero
+    known = values > 0  # leave out NaN, and zeros, which a logarithmic axis cannot show
     ranks, values = ranks[known], values[known]
     if not len(ranks):
         return np.empty((0, 2))
@@ -63,7 +63,7 @@ def grouped_means(ranks: np.ndarray, values: np.ndarray) -> np.ndarray:
     ends = np.append(np.flatnonzero(np.diff(group)) + 1, len(group))
     means, start = [], 0
     for end in ends.tolist():
-        if end - start >= _LEAST_LABELS or end == len(group):
+        if end - start >= _MIN_LABELS or end == len(group):
             means.append((np.exp(np.log(ranks[start:end]).mean()), values[start:end].mean()))
             start = end
     return np.array(means)

@@ -1,10 +1,10 @@
-"""Annif's REST API (version 1), so that clients written for Annif can use longtail unchanged.
+"""Provide Annif's REST API (version 1), so that clients that were written for Annif work with longtail unchanged.
 
-A model is what Annif calls a project, and a label with its identifier is a subject with its URI. Where a model has no
-identifiers, the name of a label stands in for the URI. An Annif project with ``backend=http`` and
-``endpoint=http://HOST:PORT/v1/projects/NAME/suggest`` uses a model of longtail as a member of its ensembles.
+A model is what Annif calls a project, and a label with its identifier is a subject with its URI. If a model has no
+identifiers, the name of a label is used as its URI. An Annif project with ``backend=http`` and
+``endpoint=http://HOST:PORT/v1/projects/NAME/suggest`` can use a model of longtail as a member of its ensembles.
 
-Annif: Suominen, Inkinen and Lehtinen, "Annif and Finto AI", JLIS.it 13(1), 2022. The shapes below follow its OpenAPI
+Annif: Suominen, Inkinen and Lehtinen, "Annif and Finto AI", JLIS.it 13(1), 2022. The schemas below follow its OpenAPI
 document.
 """
 
@@ -25,13 +25,13 @@ from longtail.serve.problems import Problem, add_problem_handlers
 if TYPE_CHECKING:
     from longtail.serve.service import Service
 
-_MOST_DOCUMENTS = 32  # per batch, as in Annif
+_MAX_DOCUMENTS = 32  # per batch, as in Annif
 _FORM = "application/x-www-form-urlencoded"
 _DEFAULT_LIMIT = 10
 
 
 class _Open(BaseModel):
-    """A shape of Annif's: fields that longtail does not use are accepted and ignored."""
+    """A request of Annif's API. Fields that longtail does not use are accepted and ignored."""
 
     model_config = ConfigDict(strict=True, extra="ignore")
 
@@ -47,7 +47,7 @@ class AnnifDocument(_Open):
 class DocumentBatch(_Open):
     """Up to 32 documents."""
 
-    documents: list[AnnifDocument] = Field(max_length=_MOST_DOCUMENTS)
+    documents: list[AnnifDocument] = Field(max_length=_MAX_DOCUMENTS)
 
 
 class SubjectReference(_Open):
@@ -58,7 +58,7 @@ class SubjectReference(_Open):
 
 
 class IndexedDocument(_Open):
-    """A document with its right subjects."""
+    """A document with its correct subjects."""
 
     text: str | None = Field(None, examples=["A quick brown fox jumped over the lazy dog."])
     metadata: dict[str, str] | None = None
@@ -129,7 +129,7 @@ class BatchResults(SuggestionResults):
 
 _INDEXED = TypeAdapter(list[IndexedDocument])
 _BATCH_LIST = {"type": "array", "items": {"$ref": "#/components/schemas/BatchResults"}}
-_LANGUAGE = "en"  # Annif wants one; models of longtail do not depend on it
+_LANGUAGE = "en"  # Annif requires one; models of longtail do not depend on it
 
 
 def make_annif_app(service: Service) -> FastAPI:
@@ -182,7 +182,7 @@ def make_annif_app(service: Service) -> FastAPI:
 
     @api.post(
         "/projects/{project_id}/suggest-batch",
-        summary=f"Suggest subjects for up to {_MOST_DOCUMENTS} documents",
+        summary=f"Suggest subjects for up to {_MAX_DOCUMENTS} documents",
         responses={200: {"content": {"application/json": {"schema": _BATCH_LIST}}}}
         | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503),
         openapi_extra={
@@ -255,7 +255,7 @@ _FORM_SCHEMA: dict[str, Any] = {
         "text": {"type": "string", "description": "Input text.", "example": "A quick brown fox."},
         "limit": {
             "type": "integer",
-            "description": "Most results.",
+            "description": "Largest number of results.",
             "default": _DEFAULT_LIMIT,
             "minimum": 0,
             "maximum": 2**31 - 1,
@@ -309,14 +309,14 @@ def _threshold(text: str | None) -> float:
 async def _suggestions(
     service: Service, model: ServedModel, texts: list[str], limit: int, threshold: float
 ) -> list[list[dict[str, Any]]]:
-    """Suggest subjects; none for a text that holds nothing, as Annif does."""
+    """Suggest subjects for each text. As in Annif, an empty text gets none."""
     results: list[list[dict[str, Any]]] = [[] for _ in texts]
-    places = [i for i, text in enumerate(texts) if text.strip()]
-    if not limit or not places:
+    not_empty = [i for i, text in enumerate(texts) if text.strip()]
+    if not limit or not not_empty:
         return results
     k = min(limit, service.settings.max_k)
-    rows = await service.labelled(model, [texts[i] for i in places], k, threshold)
-    for i, row in zip(places, rows, strict=True):
+    rows = await service.labelled(model, [texts[i] for i in not_empty], k, threshold)
+    for i, row in zip(not_empty, rows, strict=True):
         results[i] = [
             {
                 "uri": label["id"] or label["label"],
@@ -330,7 +330,7 @@ async def _suggestions(
 
 
 def _label_name(model: ServedModel, numbers: dict[str, int], subject: SubjectReference) -> str:
-    """Return the name of a subject's label, by its URI or else by its label; the URI of an unknown one."""
+    """Return the name of the label that a subject's URI or label means. Return the URI if the label is unknown."""
     for name in (subject.uri, subject.label):
         if name is not None and name in numbers:
             return model.tagger.label_names_[numbers[name]]

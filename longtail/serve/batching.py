@@ -1,13 +1,13 @@
-"""Prediction for several requests in one call.
+"""Predict for several requests in one call.
 
-While one batch is computed, the requests that arrive wait; the next batch takes all of them. Under load this spreads
-the fixed cost of a call over many texts, and without load a request is computed at once: nothing waits for a batch to
-fill. A row of a batch has the same scores as the row alone, so clients cannot tell the difference.
+While one batch is computed, arriving requests wait. The next batch takes all of them. Under load, the fixed cost of a
+call is thus shared by many texts. Without load, a request is computed at once: it never waits for a batch to fill.
+Clients see no difference, because a row of a batch has the same scores as the row alone.
 
-One batch is computed at a time: with two, batches are smaller and both wait for the interpreter lock, which made the
-median of 32 connections a tenth higher. Only a batch that takes long is not waited for.
+One batch is computed at a time. With two, batches are smaller and both wait for the interpreter lock, which increased
+the median response time of 32 connections by a tenth. Only if a batch takes long, the next one starts before it ends.
 
-Large requests have a thread of their own and are cut into parts, so that one text never waits for thousands.
+Large requests are computed in a separate thread and in parts, so that a single text never waits for thousands.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from longtail.serve.problems import Problem, unavailable
 AnswerRows = list[list[dict[str, Any]]]
 Outcome = TypeVar("Outcome")
 
-_SMALL = 48  # texts per request, and per batch of small requests: computed by one thread in some milliseconds
-_THREADS = 4  # for small requests; all but one are there for texts that take long
-_SLOW = 0.1  # seconds after which the next batch no longer waits for the one before
-_PART = 512  # texts per part of a large request: enough for all cores
+_SMALL = 48  # texts of a small request, and of a batch of such requests: one thread computes it in a few milliseconds
+_THREADS = 4  # for small requests; one is enough unless texts take long
+_SLOW = 0.1  # seconds after which the next batch no longer waits for the previous one
+_PART = 512  # texts per part of a large request: enough to use all cores
 
 
 @dataclass(eq=False)
@@ -41,7 +41,7 @@ class _Request:
 
 @dataclass(eq=False)
 class _Turn:
-    """The turn of the batch that is computed; it has ended where there is no timer."""
+    """The turn of the batch that is being computed. It has ended if there is no timer."""
 
     timer: asyncio.TimerHandle | None = None
 
@@ -52,9 +52,9 @@ class Batcher:
     Parameters
     ----------
     max_seconds : float
-        Longest time that a request may wait and be computed.
+        Longest time for a request, from its arrival to its answer.
     max_waiting : int
-        Most texts that may wait; further requests are refused.
+        Largest number of texts that may wait. Further requests are refused.
     """
 
     def __init__(self, max_seconds: float, max_waiting: int) -> None:
@@ -71,7 +71,7 @@ class Batcher:
         Raises
         ------
         Problem
-            Status 503 where the service is overloaded or the answer takes too long.
+            Status 503 if the service is overloaded or the answer takes too long.
         """
         k = min(k, model.n_labels)
         self._admit(len(texts))
@@ -89,7 +89,7 @@ class Batcher:
             self._waiting -= len(texts)
 
     async def run(self, work: Callable[..., Outcome], *args: Any) -> Outcome:
-        """Run other work that predicts, in the thread of large requests."""
+        """Run other work that needs predictions, in the thread for large requests."""
         self._admit(1)
         try:
             async with asyncio.timeout(self.max_seconds):
@@ -100,7 +100,7 @@ class Batcher:
             self._waiting -= 1
 
     def close(self) -> None:
-        """End the threads; work that has not begun is dropped."""
+        """End the threads. Work that has not started is dropped."""
         self._small.shutdown(wait=False, cancel_futures=True)
         self._large.shutdown(wait=False, cancel_futures=True)
 
@@ -121,17 +121,17 @@ class Batcher:
         self._queue.append(_Request(model, texts, k, answer))
         if self._idle:
             self._idle = False
-            loop.call_soon(self._next_batch, loop)  # after the requests that the loop has read already
+            loop.call_soon(self._next_batch, loop)  # so that requests that have been read already join the batch
         return answer
 
     def _next_batch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the next batch: the first waiting request and those that ask the same model for as many labels."""
+        """Start the next batch: the first waiting request, and others for the same model and number of labels."""
         batch: list[_Request] = []
         others: deque[_Request] = deque()
         n_texts = 0
         while self._queue and n_texts < _SMALL:
             request = self._queue.popleft()
-            if request.answer.done():  # its client has gone or has waited too long
+            if request.answer.done():  # the client has disconnected, or the time is over
                 continue
             if batch and (request.model is not batch[0].model or request.k != batch[0].k):
                 others.append(request)
@@ -146,7 +146,7 @@ class Batcher:
             self._small.submit(self._compute, loop, batch, turn)
 
     def _pass_on(self, loop: asyncio.AbstractEventLoop, turn: _Turn) -> None:
-        """End the turn of a batch, and begin that of the next."""
+        """End the turn of a batch, and start the next batch."""
         if turn.timer is not None:
             turn.timer.cancel()
             turn.timer = None

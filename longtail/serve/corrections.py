@@ -1,4 +1,4 @@
-"""Training data with the corrections of a feedback log: what the next training learns from."""
+"""Apply the corrections of a feedback log to training data, for the next training."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from longtail.sparse import canonical, entry_rows, resized, select_entries
 
 @dataclass(frozen=True)
 class CorrectedData:
-    """A dataset after corrections, and what they changed.
+    """A dataset after corrections, and a summary of the changes.
 
     Parameters
     ----------
     data : Dataset
-        Texts with their labels; features are not computed yet.
+        Texts with their labels. Features have not been computed yet.
     corrections : int
-        Corrections that were applied.
+        Number of corrections that were applied.
     changed, added : int
-        Texts of the dataset whose labels were changed, and texts that were added.
+        Number of texts whose labels were changed, and number of texts that were added.
     new_labels : list of str
-        Labels that the dataset did not have.
+        Labels that the dataset did not have before.
     last : int
-        Number of the last correction in its log; 0 for none.
+        Number of the last correction in its log, or 0 if there was none.
     """
 
     data: Dataset
@@ -44,25 +44,26 @@ class CorrectedData:
 def apply_corrections(data: Dataset, entries: Iterable[Feedback]) -> CorrectedData:
     """Apply corrections to a dataset with texts, the oldest first.
 
-    ``labels`` replace the labels of a text, ``right`` adds some and ``wrong`` takes some away. A text that the dataset
-    does not have is added, if it has a right label. Labels are matched by name or identifier; others are new labels.
+    ``labels`` replace the labels of a text, ``right`` are added and ``wrong`` are removed. A text that the dataset does
+    not have is added if the correction has a correct label for it. Labels are matched by name or identifier. Those that
+    match no label become new labels.
 
     Parameters
     ----------
     data : Dataset
-        Read without a vectorizer.
+        A dataset that was read without a vectorizer.
     entries : iterable of Feedback
-        Corrections, as :meth:`FeedbackLog.after` yields them.
+        Corrections from :meth:`FeedbackLog.after`.
     """
     if data.texts is None:
         raise DataError("the data has no texts, so corrections of texts cannot be applied", remedy="Give texts")
     texts, ids = list(data.texts), None if data.ids is None else list(data.ids)
-    names = list(data.label_names or data.label_ids or map(str, range(data.n_labels)))
+    names = list(data.shown_label_names())
     numbers = {label: at for at, label in enumerate(data.label_ids or ())} | {name: at for at, name in enumerate(names)}
     rows_of: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
         rows_of.setdefault(text, []).append(row)
-    own: dict[int, set[int]] = {}
+    labels_of: dict[int, set[int]] = {}  # the labels of each corrected row
     n_entries = last = 0
 
     def columns(labels: Iterable[str]) -> set[int]:
@@ -78,45 +79,45 @@ def apply_corrections(data: Dataset, entries: Iterable[Feedback]) -> CorrectedDa
             if not entry.labels:
                 continue
             rows_of[text] = [len(texts)]
-            own[len(texts)] = set()
+            labels_of[len(texts)] = set()
             texts.append(text)
             if ids is not None:
                 ids.append(entry.id)
-        whole = entry.correction.get("labels")
+        replaces_all = entry.correction.get("labels") is not None
         right, wrong = columns(entry.labels), {numbers.get(label, -1) for label in entry.correction.get("wrong") or ()}
         for row in rows_of[text]:
-            before = own.get(row)
+            before = labels_of.get(row)
             if before is None:
                 before = set(data.Y.indices[data.Y.indptr[row] : data.Y.indptr[row + 1]].tolist())
-            own[row] = right - wrong if whole is not None else (before | right) - wrong
-    corrected = _with_rows(data, own, len(texts), names)
+            labels_of[row] = right - wrong if replaces_all else (before | right) - wrong
+    corrected = _with_rows(data, labels_of, len(texts), names)
     return CorrectedData(
         replace(corrected, texts=texts, ids=ids),
         n_entries,
-        changed=sum(row < data.n_points for row in own),
+        changed=sum(row < data.n_points for row in labels_of),
         added=len(texts) - data.n_points,
         new_labels=names[data.n_labels :],
         last=last,
     )
 
 
-def _with_rows(data: Dataset, own: dict[int, set[int]], n_points: int, names: list[str]) -> Dataset:
-    """Return the dataset with the labels of some rows replaced, and with more labels."""
+def _with_rows(data: Dataset, labels_of: dict[int, set[int]], n_points: int, names: list[str]) -> Dataset:
+    """Return the dataset with the labels of some rows replaced, and with new rows and labels appended."""
     new = names[data.n_labels :]
     changed = np.zeros(n_points, np.bool_)
-    changed[list(own)] = True
+    changed[list(labels_of)] = True
     kept = resized(select_entries(data.Y, ~changed[entry_rows(data.Y)]), n_points, len(names))
-    rows = np.repeat(list(own), [len(labels) for labels in own.values()])
-    indices = [label for labels in own.values() for label in labels]
-    fresh = csr_array((np.ones(len(rows), np.float32), (rows, indices)), shape=kept.shape)
+    rows = np.repeat(list(labels_of), [len(labels) for labels in labels_of.values()])
+    indices = [label for labels in labels_of.values() for label in labels]
+    corrected = csr_array((np.ones(len(rows), np.float32), (rows, indices)), shape=kept.shape)
 
-    def longer(labels: list[str] | None) -> list[str] | None:
+    def with_new(labels: list[str] | None) -> list[str] | None:
         return None if labels is None else [*labels, *new]
 
     described: dict[str, Any] = {
-        name: longer(getattr(data, name)) for name in ("label_ids", "label_names", "label_texts")
+        name: with_new(getattr(data, name)) for name in ("label_ids", "label_names", "label_texts")
     }
     test = data.test
     if test is not None:
         test = replace(test, Y=resized(test.Y, n_columns=len(names)), **described)
-    return replace(data, Y=canonical(csr_array(kept + fresh, dtype=np.float32)), test=test, **described)
+    return replace(data, Y=canonical(csr_array(kept + corrected, dtype=np.float32)), test=test, **described)

@@ -1,11 +1,10 @@
-"""The feedback log: corrections from people, in one SQLite file per model.
+"""Store people's corrections in a feedback log: one SQLite file per model.
 
-A correction is acknowledged only after SQLite has written it to disk (write-ahead log, ``synchronous=FULL``), so that
-neither a killed process nor a power failure loses what a client was told is stored. A correction may carry an id of the
-client's; sending it again stores nothing, so that a client may simply repeat a request that got no answer.
+A correction is acknowledged only after SQLite has written it to disk (write-ahead log, ``synchronous=FULL``). Neither a
+killed process nor a power failure can then lose it. A client may give a correction an id. Sending the same id again
+stores nothing, so that a client can safely repeat a request that got no answer.
 
-Writing to disk takes milliseconds. :class:`FeedbackWriter` therefore writes all corrections that are waiting in one
-transaction.
+Writing to disk takes milliseconds. :class:`FeedbackWriter` therefore writes all waiting corrections in one transaction.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ CREATE TABLE IF NOT EXISTS feedback (
 CREATE TABLE IF NOT EXISTS about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _COLUMNS = ["seq", "id", "time", "model", "source", "correction"]
-_BUSY_SECONDS = 20.0  # another process may be writing
+_BUSY_SECONDS = 20.0  # time to wait while another process is writing
 
 
 class Feedback(NamedTuple):
@@ -52,25 +51,25 @@ class Feedback(NamedTuple):
 
     @property
     def labels(self) -> list[str]:
-        """The labels that are right."""
+        """The labels that the correction marks as correct."""
         return list(dict.fromkeys([*(self.correction.get("labels") or []), *(self.correction.get("right") or [])]))
 
 
 @dataclass
 class Receipt:
-    """What became of some corrections."""
+    """The result of storing some corrections."""
 
     ids: list[str]
     accepted: int
 
     @property
     def duplicates(self) -> int:
-        """Corrections whose id was known."""
+        """Number of corrections that were not stored, because their id was stored before."""
         return len(self.ids) - self.accepted
 
 
 def _checked(correction: Any) -> dict[str, Any]:
-    """Return a stored correction if it is a record with lists of labels."""
+    """Return a stored correction, or raise an error if it is not a record with lists of labels."""
     if not isinstance(correction, dict) or not isinstance(correction.get("text", ""), str):
         raise ValueError("a correction is not a record with a text")
     for key in ("labels", "right", "wrong"):
@@ -81,7 +80,7 @@ def _checked(correction: Any) -> dict[str, Any]:
 
 
 class FeedbackLog:
-    """A feedback log on disk; several threads and processes may use the same one.
+    """A feedback log on disk, which several threads and processes may use at the same time.
 
     Parameters
     ----------
@@ -96,7 +95,7 @@ class FeedbackLog:
         self._inode: int | None = None
 
     def append(self, model: str, source: str, requests: Sequence[Sequence[dict[str, Any]]]) -> list[Receipt]:
-        """Store the corrections of several requests in one transaction and wait until they are on disk.
+        """Store the corrections of several requests in one transaction, and wait until they are on disk.
 
         Parameters
         ----------
@@ -110,13 +109,13 @@ class FeedbackLog:
         Raises
         ------
         OSError
-            Where the log cannot be written. Nothing has been stored then.
+            If the log cannot be written. Nothing has been stored then.
         """
         with self._changing() as connection:
             return [self._insert(connection, model, source, request) for request in requests]
 
     def remove(self, ids: Sequence[str]) -> dict[str, int]:
-        """Remove corrections in one transaction, and return the number that each of them had; others are ignored.
+        """Remove corrections in one transaction, and return the numbers that they had. Unknown ids are ignored.
 
         Raises
         ------
@@ -136,7 +135,7 @@ class FeedbackLog:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """Provide a connection for one transaction, which is on disk at the end of the block."""
+        """Yield a connection for one transaction, which has been written to disk at the end of the block."""
         with self._lock:
             try:
                 connection = self._opened()
@@ -153,7 +152,7 @@ class FeedbackLog:
                 raise OSError(f"{self.path}: the feedback log cannot be written ({error})") from error
 
     def after(self, seq: int = 0) -> Iterator[Feedback]:
-        """Yield the corrections that were stored after the one numbered `seq`, in order."""
+        """Yield, in order, the corrections that were stored after the one with the number `seq`."""
         if not self.path.exists():
             return
         try:
@@ -166,15 +165,15 @@ class FeedbackLog:
                     yield Feedback(number, identifier, stamp, source, _checked(json.loads(correction)))
             finally:
                 connection.close()
-        except (sqlite3.Error, ValueError, TypeError) as error:  # the last two: text or JSON that is damaged
+        except (sqlite3.Error, ValueError, TypeError) as error:  # ValueError and TypeError: damaged text or JSON
             raise self._unreadable(error) from error
 
     def last(self) -> int:
-        """Return the number of the newest correction; 0 for an empty log."""
+        """Return the number of the newest correction, or 0 if the log is empty."""
         return self._value("SELECT max(seq) FROM feedback", 0)
 
     def identity(self) -> str:
-        """Return the identifier of this log, to be noted in a model that has learnt from it."""
+        """Return the identifier of this log. Models that have learnt from the log store it."""
         return self._value("SELECT value FROM about WHERE key = 'identity'", "")
 
     def __len__(self) -> int:
@@ -191,7 +190,7 @@ class FeedbackLog:
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
         try:
             row = connection.execute(query).fetchone()
-        except sqlite3.OperationalError:  # a log that nothing has been written to
+        except sqlite3.OperationalError:  # nothing has been written to the log yet
             return default
         except (sqlite3.Error, ValueError) as error:
             raise self._unreadable(error) from error
@@ -204,7 +203,7 @@ class FeedbackLog:
         return DataError(f"is not a readable feedback log ({error})", path=self.path, remedy=remedy)
 
     def _opened(self) -> sqlite3.Connection:
-        """Return a connection to the file that is at the path now; it may have been moved away since the last write."""
+        """Return a connection to the log. Reconnect if the file at the path is not the one that was opened before."""
         if self._connection is not None and self._inode != _inode_of(self.path):
             self._close()
         if self._connection is None:
@@ -252,7 +251,7 @@ class FeedbackLog:
 
 
 def _is_foreign(connection: sqlite3.Connection) -> bool:
-    """Return whether a database holds anything but a feedback log, or a log that is being begun."""
+    """Return whether a database is neither empty nor a feedback log."""
     known = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")}
     columns = [name for _, name, *_ in connection.execute("PRAGMA table_info(feedback)")]
     return not known <= {"feedback", "about"} or columns not in ([], _COLUMNS)
@@ -266,11 +265,12 @@ def _inode_of(path: Path) -> int | None:
 
 
 class FeedbackWriter:
-    """Writes corrections in a thread of its own, all that are waiting in one transaction.
+    """Write corrections in a separate thread, with all waiting ones in one transaction.
 
     Parameters
     ----------
     log : FeedbackLog
+        The log to write to.
     model : str
         Name of the model that the corrections are about.
     """
@@ -292,7 +292,7 @@ class FeedbackWriter:
         return done
 
     def close(self) -> None:
-        """Write what is waiting, and end the thread."""
+        """Write all waiting corrections, and end the thread."""
         if self._thread is not None:
             self._queue.put(None)
             self._thread.join(timeout=60)

@@ -1,6 +1,6 @@
-"""What every request passes before and after the API: token, size and time of its body, metrics and log.
+"""Check every request before it reaches the API (token, size and time of its body), and measure and log it afterwards.
 
-The gate is plain ASGI. It reads the whole body first, so that a slow client occupies no thread, and answers
+The gate is plain ASGI. It reads the complete body first, so that a slow client does not block a thread. It answers
 ``POST /suggest`` without the router, which would take longer than a prediction.
 """
 
@@ -45,9 +45,9 @@ class Gate:
     ----------
     app : ASGI application
     service : Service
-        Its settings hold the limits and tokens.
+        Its settings have the limits and the tokens.
     shortcuts : dict of str to function
-        Functions from the body and content type of a POST request to a JSON answer, by path.
+        For some paths, a function from the body and content type of a POST request to the JSON answer.
     """
 
     def __init__(self, app: App, service: Service, shortcuts: dict[str, Shortcut]) -> None:
@@ -56,7 +56,7 @@ class Gate:
         self._tokens = [token.encode() for token in self.settings.tokens]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass on what is not a request."""
+        """Answer one HTTP request. Pass everything else on to the application."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -69,7 +69,7 @@ class Gate:
         except Problem as problem:
             await answer.problem(problem)
         except ClientGone:
-            answer.status = 499  # nobody is there to read an answer; the number is nginx's
+            answer.status = 499  # nginx's number for it; only logged, as there is no client to send it to
         except Exception:
             log.exception("request failed", extra={"facts": {"request": request_id, "path": _route(scope)}})
             await answer.problem(Problem(500, "The service failed. Its log has the details under this request's id."))
@@ -99,7 +99,7 @@ class Gate:
         if not self._tokens or path in OPEN_PATHS or path.startswith(OPEN_PREFIX):
             return
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
-        matches = [hmac.compare_digest(token, given.strip()) for token in self._tokens]  # all, for a constant time
+        matches = [hmac.compare_digest(token, given.strip()) for token in self._tokens]  # compare all: constant time
         if scheme.lower() != b"bearer" or not any(matches):
             detail = "This service needs a token. Send it as 'Authorization: Bearer TOKEN'."
             raise Problem(401, detail, {"WWW-Authenticate": "Bearer"})
@@ -161,7 +161,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class _Answer:
-    """The way back to the client: remembers the status, and adds the headers that every answer has."""
+    """Sends an answer to the client. It records the status, and adds the headers that every answer has."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -174,29 +174,29 @@ class _Answer:
             message["headers"] = [*message.get("headers", []), *self._common()]
         await self._send(message)
 
-    async def json(self, content: bytes, status: int = 200, type_: bytes = _JSON, more: Any = ()) -> None:
+    async def json(self, content: bytes, status: int = 200, type_: bytes = _JSON, extra_headers: Any = ()) -> None:
         self.status = status
         headers = [
             (b"content-type", type_),
             (b"content-length", str(len(content)).encode()),
             *self._common(),
-            *more,
+            *extra_headers,
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send({"type": "http.response.body", "body": content})
 
     async def problem(self, problem: Problem) -> None:
-        if self.status:  # an answer has begun already and cannot be taken back
+        if self.status:  # part of an answer has been sent already
             return
-        more = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
-        await self.json(problem.body(), problem.status, PROBLEM_TYPE.encode(), more)
+        extra_headers = [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+        await self.json(problem.body(), problem.status, PROBLEM_TYPE.encode(), extra_headers)
 
     def _common(self) -> list[tuple[bytes, bytes]]:
         return [(b"x-request-id", self._request_id), (b"x-content-type-options", b"nosniff")]
 
 
 def _request_id(headers: dict[bytes, bytes]) -> str:
-    """Return the client's own request id where it is harmless in a log, else a new one."""
+    """Return the client's request id if it is safe to write to a log, else a new one."""
     given = headers.get(b"x-request-id", b"").decode("latin-1")
     if 0 < len(given) <= 64 and given.isascii() and given.replace("-", "").replace("_", "").isalnum():
         return given
@@ -204,7 +204,7 @@ def _request_id(headers: dict[bytes, bytes]) -> str:
 
 
 def _route(scope: Scope) -> str:
-    """Return the pattern of the path, so that metrics stay few whatever clients send."""
+    """Return the pattern of the path, so that the number of metrics is limited, whatever clients send."""
     route = scope.get("route")
     path = getattr(route, "path", None)
     if path is None:

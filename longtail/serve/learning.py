@@ -1,9 +1,9 @@
-"""Learning from feedback: models that have ``partial_fit`` are trained further on the corrections of their log.
+"""Learn from feedback: train models that have ``partial_fit`` further on the corrections of their log.
 
-The log is the truth. A model notes which corrections it has learnt (``notes_["feedback"]``); it is trained on the
-later ones and its folder is replaced as a whole, so that a process killed at any moment leaves either the old model or
-the new one, and no correction is learnt twice or forgotten. A model that was trained afresh and does not know the log
-learns all of it; ``longtail train --feedback`` notes what it has used (:mod:`longtail.serve.corrections`).
+A model stores which corrections it has learnt (``notes_["feedback"]``). It is trained on the later ones, and its folder
+is replaced in one step. A process that is killed at any moment thus leaves either the old model or the new one, and no
+correction is learnt twice or lost. A model that has been trained again from scratch learns the whole log, unless it was
+trained with ``longtail train --feedback``, which stores what it has used (:mod:`longtail.serve.corrections`).
 
 The service learns in a child process of low priority, so that training neither slows down requests nor can crash the
 service.
@@ -34,10 +34,10 @@ from longtail.tagger import Tagger
 
 _POLL_SECONDS = 2.0
 _PAUSE_AFTER_ERROR = 60.0
-_REST = 4.0  # pause after learning, relative to its time: under steady feedback a fifth of a core learns at most
+_PAUSE_FACTOR = 4.0  # pause after learning, relative to its duration: learning uses at most a fifth of one core
 _NICENESS = 10
-_ATTEMPTS = 5  # a training or a change of labels may replace the folder while it learns
-_UNABLE = 3  # exit code of a child process whose model cannot be trained further
+_ATTEMPTS = 5  # another training or a change of labels may replace the folder in the meantime
+_EXIT_UNABLE = 3  # exit code of a child process whose model cannot be trained further
 
 
 class UnableToLearn(ModelError):
@@ -46,16 +46,16 @@ class UnableToLearn(ModelError):
 
 @dataclass(frozen=True)
 class Learnt:
-    """What a model learnt from its log.
+    """Summary of what a model has learnt from its log.
 
     Parameters
     ----------
     corrections : int
-        Corrections that were new to the model.
+        Number of corrections that the model had not learnt before.
     points : int
-        Those with at least one right label that the model has; it was trained on them.
+        Number of them with at least one correct label that the model has. The model was trained on these.
     unknown_labels : tuple of str
-        Labels that the model does not have. They are used by the next training from scratch.
+        Labels that the model does not have. The next training from scratch uses them.
     """
 
     corrections: int
@@ -83,7 +83,7 @@ class TakenBack:
 
 
 def can_learn(tagger: Tagger) -> bool:
-    """Return whether a model can be trained further. A blend can if nearest neighbours are among its members."""
+    """Return whether a model can be trained further. A blend can if one of its members is a nearest-neighbour model."""
     return hasattr(tagger.ranker_, "partial_fit")
 
 
@@ -93,11 +93,11 @@ def learn_from_log(folder: str | os.PathLike[str], feedback: FeedbackLog) -> Lea
     Parameters
     ----------
     folder : path-like
-        A model folder with texts, whose ranker has ``partial_fit``.
+        Folder of a model that reads text and whose ranker has ``partial_fit``.
     feedback : FeedbackLog
-        Its log.
+        Feedback log of the model.
     """
-    with _alone(feedback.path):
+    with _sole_learner(feedback.path):
         for _ in range(_ATTEMPTS):
             learnt = _learn_once(Path(folder), feedback)
             if learnt is not None:
@@ -106,7 +106,7 @@ def learn_from_log(folder: str | os.PathLike[str], feedback: FeedbackLog) -> Lea
 
 
 def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
-    """Train and save a model; None if its folder was replaced meanwhile, by a training for example."""
+    """Train and save a model. Return None if its folder was replaced in the meantime, for example by a training."""
     before = store.stamp(folder)
     tagger: Any = registry.load(folder, mmap=False)
     if not isinstance(tagger, Tagger) or not can_learn(tagger):
@@ -119,17 +119,17 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
         return Learnt(0, 0)
     texts, rows, unknown = _training_points(tagger, entries)
     if texts:
-        ends = np.cumsum([0, *map(len, rows)])
+        indptr = np.cumsum([0, *map(len, rows)])
         labels = np.concatenate([np.asarray(row, np.int32) for row in rows])
         shape = len(texts), len(tagger.label_names_)
-        Y = csr_array((np.ones(len(labels), np.float32), labels, ends), shape=shape)
+        Y = csr_array((np.ones(len(labels), np.float32), labels, indptr), shape=shape)
         ranker: Any = tagger.ranker_
         ranker.partial_fit(tagger.features(texts), Y)
         tagger.label_counts_ = tagger.label_counts_ + np.bincount(labels, minlength=shape[1]).astype(np.int32)
         tagger.n_points_ += len(texts)
     learnt = _learnt_logs(tagger) | {feedback.identity(): entries[-1].seq}
     tagger.notes_ = {**tagger.notes_, "feedback": {"learnt": learnt}}
-    with store.held(store.check_replaceable(folder)):
+    with store.locked(store.check_replaceable(folder)):
         if store.stamp(folder) != before:
             return None
         tagger.save(folder)
@@ -139,7 +139,7 @@ def _learn_once(folder: Path, feedback: FeedbackLog) -> Learnt | None:
 def take_back(tagger: Tagger, feedback: FeedbackLog, ids: Sequence[str]) -> TakenBack:
     """Remove corrections from a log, so that no later training uses them.
 
-    What a model has learnt from them already stays in it until it is trained from scratch.
+    A model that has learnt from them keeps that until it is trained again from scratch.
 
     Parameters
     ----------
@@ -155,12 +155,12 @@ def take_back(tagger: Tagger, feedback: FeedbackLog, ids: Sequence[str]) -> Take
 
 
 def learnt_until(tagger: Tagger, feedback: FeedbackLog) -> int:
-    """Return the number of the last correction of a log that a model has learnt; 0 for none."""
+    """Return the number of the last correction of a log that a model has learnt, or 0 if there is none."""
     return int(_learnt_logs(tagger).get(feedback.identity(), 0))
 
 
 def _learnt_logs(tagger: Tagger) -> dict[str, int]:
-    """Return the number of the last correction that a model has learnt, by the identity of the log."""
+    """Return the number of the last learnt correction for each log, by the log's identity."""
     return (tagger.notes_.get("feedback") or {}).get("learnt") or {}
 
 
@@ -178,20 +178,20 @@ def _training_points(tagger: Tagger, entries: list[Feedback]) -> tuple[list[str]
 
 
 @contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _sole_learner(path: Path) -> Iterator[None]:
     """Wait until no other process learns from the same log."""
     try:
         import fcntl
-    except ImportError:  # not on Windows, where nothing but this process is expected to learn
+    except ImportError:  # on Windows, where no other process is expected to learn
         yield
         return
-    with path.with_name(f"{path.name}.lock").open("a") as lock:  # which may be a file of the user
+    with path.with_name(f"{path.name}.lock").open("a") as lock:  # "a" keeps the content, as the file may be the user's
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 class BackgroundLearner:
-    """A thread that starts a child process to learn whenever a log holds new corrections.
+    """Watch feedback logs in a thread, and start a child process to learn whenever a log has new corrections.
 
     Parameters
     ----------
@@ -208,11 +208,11 @@ class BackgroundLearner:
         self._thread = threading.Thread(target=self._run, name="longtail-learner", daemon=True)
 
     def start(self) -> None:
-        """Begin to watch the logs."""
+        """Start watching the logs."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End; a child process that is learning is ended too and will start again with the next service."""
+        """Stop watching. A child process that is learning is ended, too; the next service starts it again."""
         self._stopped.set()
         child = self._child
         if child is not None and child.poll() is None:
@@ -239,10 +239,10 @@ class BackgroundLearner:
         code = self._child.returncode
         if code == 0:
             self._tried[name] = last
-            self._not_before[name] = time.monotonic() + _REST * (time.monotonic() - begin)
+            self._not_before[name] = time.monotonic() + _PAUSE_FACTOR * (time.monotonic() - begin)
             log.info("feedback learnt", extra={"facts": {"model": name, "last": last}})
-        elif code == _UNABLE:
-            self._tried[name] = last  # the log is kept for the next training
+        elif code == _EXIT_UNABLE:
+            self._tried[name] = last  # the corrections stay in the log for the next training
         elif not self._stopped.is_set():
             self._not_before[name] = time.monotonic() + _PAUSE_AFTER_ERROR
             reason = errors.decode(errors="replace").strip().rpartition("\n")[2][:500]
@@ -257,7 +257,7 @@ def _learn_as_child() -> None:
     try:
         learn_from_log(folder, FeedbackLog(path))
     except UnableToLearn:
-        sys.exit(_UNABLE)
+        sys.exit(_EXIT_UNABLE)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""The models of a service: loaded, warmed up, and replaced when their folders change.
+"""Load the models of a service, warm them up, and replace them when their folders change.
 
-A folder counts as changed when ``model.json`` is another file than before (inode, time or size). The new model is
-loaded and warmed up while the old one answers, then one reference is exchanged: requests that have begun finish with
-the old model, later ones get the new one, and none fails. A new folder that cannot be loaded is reported and ignored.
+A folder has changed if ``model.json`` is another file than before (inode, time or size). The new model is loaded and
+warmed up while the old one answers requests. Then one reference is exchanged: running requests finish with the old
+model, later ones use the new one, and none fails. If the new folder cannot be loaded, an error is logged and the old
+model stays.
 
-Replace a folder by renaming, as ``longtail train`` and ``save`` do. Weights are memory-mapped, so overwriting the
-arrays of a served folder in place would change them, or cut them short, under the running service.
+Replace a folder by renaming, as ``longtail train`` and ``save`` do. As weights are memory-mapped, overwriting the
+arrays of a served folder in place would change or truncate the weights of the running service.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from longtail.serve.problems import Problem, unavailable
 from longtail.tagger import Tagger
 
 GROUPS = ("head", "middle", "tail")
-_CACHED_LABELS = 100_000  # descriptions of labels kept as dicts: about 30 MB
-_WARM_BATCH = 130  # texts: enough for the kernels to take the way of a large batch
+_CACHED_LABELS = 100_000  # descriptions of labels that are cached: about 30 MB
+_WARM_BATCH = 130  # texts: enough to run the code for large batches
 _ATTEMPTS = 3
 
 
@@ -45,9 +46,9 @@ class ServedModel:
     Parameters
     ----------
     name : str
-        What clients call it.
+        Name of the model in requests.
     folder : Path
-        Where it was loaded from.
+        Folder that it was loaded from.
     tagger : Tagger
         The model.
     version : str
@@ -74,7 +75,7 @@ class ServedModel:
         return len(self.tagger.label_names_)
 
     def predict(self, texts: list[str], k: int) -> list[list[dict[str, Any]]]:
-        """Return the best labels of each text, described as clients see them."""
+        """Return the best labels of each text, in the form that clients receive."""
         scores = self.tagger.predict(texts, k)
         labels, ends = scores.indices.tolist(), scores.indptr.tolist()
         probabilities = np.round(scores.data.astype(np.float64), 6).tolist()
@@ -85,21 +86,22 @@ class ServedModel:
         return [described[start:end] for start, end in pairwise(ends)]
 
     def explain(self, text: str, k: int, max_words: int, labels: list[int] | None = None) -> dict[str, Any]:
-        """Return the words that changed the probability of the best labels, or of given labels, as clients see them."""
+        """Explain the best labels of a text, or given labels, in the form that clients receive."""
         explanation = self.tagger.explain(text, labels, k, max_words=max_words, exact=False)
         return {
             "labels": [
                 {
-                    **self.label(one.number),
-                    "probability": round(one.score, 6),
+                    **self.label(label.number),
+                    "probability": round(label.score, 6),
                     "words": [
-                        {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans} for word in one.words
+                        {"word": word.word, "effect": round(word.effect, 6), "spans": word.spans}
+                        for word in label.words
                     ],
                     "neighbours": [
-                        {"similarity": round(near.similarity, 4), "labels": near.labels} for near in one.neighbours
+                        {"similarity": round(near.similarity, 4), "labels": near.labels} for near in label.neighbours
                     ],
                 }
-                for one in explanation
+                for label in explanation
             ],
             "words_tried": explanation.words_tried,
             "words_left_out": explanation.words_left_out,
@@ -107,10 +109,10 @@ class ServedModel:
 
     def label(self, number: int) -> dict[str, Any]:
         """Describe a label: its name, identifier, training points and frequency group."""
-        known = self._labels.get(number)
-        if known is None:
+        description = self._labels.get(number)
+        if description is None:
             ids = self.tagger.label_ids_
-            known = {
+            description = {
                 "label": self.tagger.label_names_[number],
                 "id": None if ids is None else ids[number],
                 "count": int(self.tagger.label_counts_[number]),
@@ -118,13 +120,13 @@ class ServedModel:
             }
             if len(self._labels) >= _CACHED_LABELS:
                 self._labels.clear()
-            self._labels[number] = known
-        return known
+            self._labels[number] = description
+        return description
 
     async def numbers(self) -> dict[str, int]:
-        """Return the number of each label by its name and by its identifier.
+        """Return the column of each label by its name and by its identifier.
 
-        The table is built when it is first wanted, in a thread: a million labels take a second.
+        The table is built in a thread when it is first needed, as this takes a second for a million labels.
         """
         if self._numbers is None:
             self._numbers = await asyncio.to_thread(self.tagger.label_numbers)
@@ -144,7 +146,7 @@ class ServedModel:
         }
 
     def warm_up(self) -> None:
-        """Run every kernel that a request may need, so that the first request waits for no compiler."""
+        """Run every kernel that a request may need, so that no request has to wait for the compiler."""
         names = self.tagger.label_names_
         texts = [names[i % len(names)] for i in range(_WARM_BATCH)]
         self.predict(texts[:1], 5)
@@ -153,12 +155,12 @@ class ServedModel:
 
 
 def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedModel:
-    """Load a model folder and warm it up; with a key file, only if it was signed with that key.
+    """Load a model folder and warm it up. If a key file is given, the folder must have been signed with that key.
 
     Raises
     ------
     ModelError
-        Where the folder is damaged or holds a model that does not read text.
+        If the folder is damaged, not signed, or has a model that does not read text.
     """
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
@@ -175,7 +177,7 @@ def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedM
     if not tagger.reads_text():
         raise ModelError(
             f"{folder}: the model was trained with ready vectors of texts and has no encoder, so it cannot be served. "
-            "Train it with an encoder too (--encoder)."
+            "Train it with an encoder (--encoder)."
         )
     by_frequency, ends = equal_volume(np.asarray(tagger.label_counts_, np.int64), len(GROUPS))
     groups = np.empty(len(by_frequency), np.uint8)
@@ -187,7 +189,7 @@ def load_model(name: str, folder: str | Path, key: str | None = None) -> ServedM
 
 
 def folder_version(folder: Path) -> str:
-    """Return a checksum of every ``model.json`` of a model and its parts; these hold the checksums of all arrays."""
+    """Return one checksum over ``model.json`` of a model and of its parts, which have the checksums of all arrays."""
     checksum = 0
     try:
         for path in [folder / "model.json", *sorted(folder.glob("*/**/model.json"))]:
@@ -200,25 +202,25 @@ def folder_version(folder: Path) -> str:
 
 
 def return_free_memory() -> None:
-    """Give memory that was freed back to the system, where the C library can: glibc keeps pieces of it otherwise.
+    """Return freed memory to the system, if the C library can. glibc would keep pieces of it.
 
-    Without it a service grew by about 10 MB with each replacement of a model of 116 MB.
+    Without it, a service grew by about 10 MB with each replacement of a model of 116 MB.
     """
     with contextlib.suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 class ModelLibrary:
-    """The models of one process, by name; a thread of its own keeps them as new as their folders.
+    """The models of one process, by name. A thread reloads those whose folders have changed.
 
     Parameters
     ----------
     folders : dict of str to str
-        Folder of each model by its name; the first is the default.
+        Folder of each model by its name. The first is the default model.
     poll_seconds : float
-        Time between two looks at the folders.
+        Time between two checks of the folders.
     key : str, optional
-        Key file; folders that were not signed with it are refused.
+        Key file. Folders that were not signed with it are refused.
     """
 
     def __init__(self, folders: dict[str, str], poll_seconds: float = 1.0, key: str | None = None) -> None:
@@ -235,11 +237,11 @@ class ModelLibrary:
 
     @property
     def ready(self) -> bool:
-        """Whether every model is loaded and warm."""
+        """Whether all models have been loaded and warmed up."""
         return len(self._models) == len(self.folders)
 
     def start(self) -> None:
-        """Begin to load the models, and to watch their folders from then on."""
+        """Start the thread that loads the models and then watches their folders."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -249,7 +251,7 @@ class ModelLibrary:
             self._thread.join(timeout=10)
 
     def get(self, name: str | None = None) -> ServedModel:
-        """Return a model by its name, the default one without a name."""
+        """Return the model with a name, or the default model if there is no name."""
         name = self.default if name is None else name
         if name not in self.folders:
             raise Problem(404, f"No model is called {name[:100]!r}. Models: {', '.join(self.folders)}.")
@@ -259,17 +261,17 @@ class ModelLibrary:
             raise unavailable(f"The model {name!r} is still being loaded. Try again in a second.") from None
 
     def all(self) -> list[ServedModel]:
-        """Return the models that are loaded, the default one first."""
+        """Return all loaded models, the default model first."""
         return [self._models[name] for name in self.folders if name in self._models]
 
     def load(self) -> None:
-        """Load every model, or raise the error of the first that cannot be loaded."""
+        """Load all models, or raise the error of the first one that cannot be loaded."""
         for name in self.folders:
             self._load(name)
 
     def refresh(self) -> None:
-        """Replace the models whose folders have changed; a folder that cannot be loaded leaves the old model."""
-        if self._replaced:  # the old model is not in use any more
+        """Replace the models whose folders have changed. If a folder cannot be loaded, the old model stays."""
+        if self._replaced:  # the old model is no longer in use
             self._replaced = False
             return_free_memory()
         for name, folder in self.folders.items():
@@ -280,7 +282,7 @@ class ModelLibrary:
                 self._load(name)
                 self.reloads += 1
                 self._replaced = True
-            except Exception as error:  # whatever is wrong with a folder, the old model still answers
+            except Exception as error:  # whatever is wrong with the new folder, the old model must go on
                 self._stamps[name] = stamp
                 reason = str(error) if isinstance(error, LongtailError | OSError) else type(error).__name__
                 log.error("model not replaced", extra={"facts": {"model": name, "reason": reason}})

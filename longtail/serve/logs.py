@@ -1,4 +1,4 @@
-"""The log: one line of JSON per event. It never holds a text, a label or a token."""
+"""Write the log: one line of JSON per event. It never contains a text, a label or a token."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _waiting: list[bytes] = []
 
 
 class JsonLines(logging.Formatter):
-    """Formats a record as one line of JSON: time, level, event and the record's ``facts``.
+    """Format a record as one line of JSON: time, level, event and the record's ``facts``.
 
-    Of an exception only the type and the lines of code are written: its message may quote a request.
+    Of an exception, only the type and the lines of code are written, because its message may quote a request.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -27,18 +27,18 @@ class JsonLines(logging.Formatter):
         facts: dict[str, Any] = dict(getattr(record, "facts", {}))
         if record.exc_info and record.exc_info[0] is not None:
             facts["error"] = record.exc_info[0].__name__
-            at, where = record.exc_info[2], []
-            while at is not None:
-                where.append(f"{os.path.basename(at.tb_frame.f_code.co_filename)}:{at.tb_lineno}")
-                at = at.tb_next
-            facts["at"] = where[-8:]
+            traceback, lines = record.exc_info[2], []
+            while traceback is not None:
+                lines.append(f"{os.path.basename(traceback.tb_frame.f_code.co_filename)}:{traceback.tb_lineno}")
+                traceback = traceback.tb_next
+            facts["at"] = lines[-8:]
         return _line(record.levelname.lower(), record.getMessage(), facts, record.created).decode()
 
 
 def write_soon(level: str, event: str, facts: dict[str, Any]) -> None:
-    """Write one line to standard error, together with those of all requests that the event loop answers in one turn.
+    """Write one line to standard error, in one write with all other lines of this turn of the event loop.
 
-    This goes without the ``logging`` module: requests come by the thousand.
+    It does not use the ``logging`` module, which is too slow for thousands of requests per second.
     """
     if not _waiting:
         asyncio.get_running_loop().call_soon(_write_waiting)
@@ -64,10 +64,10 @@ def log_to_stderr(level: str = "info") -> None:
 
 def _line(level: str, event: str, facts: dict[str, Any], created: float) -> bytes:
     seconds = int(created)
-    stamp = f"{_written(seconds)}.{int((created - seconds) * 1000):03d}Z"
+    stamp = f"{_formatted(seconds)}.{int((created - seconds) * 1000):03d}Z"
     return orjson.dumps({"time": stamp, "level": level, "event": event, **facts}, default=str)
 
 
 @functools.lru_cache(maxsize=1)
-def _written(seconds: int) -> str:
+def _formatted(seconds: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: problem documents (RFC 9457), the same for our API and for Annif's."""
+"""Answer with errors as problem documents (RFC 9457), in the same way in our API and in Annif's."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Problem(Exception):
     status : int
         HTTP status.
     detail : str
-        What is wrong and what to do, in whole sentences. It never holds the text of a request.
+        What is wrong and what to do, in complete sentences. It must not contain the text of a request.
     headers : dict, optional
-        Headers to send with the answer.
+        Additional headers of the answer.
     """
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
@@ -30,22 +30,22 @@ class Problem(Exception):
         self.status, self.detail, self.headers = status, detail, headers or {}
 
     def body(self) -> bytes:
-        """Return the problem document."""
+        """Return the problem document as JSON."""
         return orjson.dumps(self.document())
 
     def document(self) -> dict[str, Any]:
-        """Return the problem as a dict."""
+        """Return the problem document as a dict."""
         title = HTTPStatus(self.status).phrase
         return {"type": "about:blank", "title": title, "status": self.status, "detail": self.detail}
 
 
 def unavailable(detail: str) -> Problem:
-    """Return the error for a service that cannot answer now but may soon."""
+    """Return the error for a service that cannot answer now but can probably answer soon."""
     return Problem(503, detail, {"Retry-After": "1"})
 
 
 def add_problem_handlers(api: FastAPI) -> None:
-    """Answer every error of an application with a problem document."""
+    """Make an application answer every error with a problem document."""
 
     async def on_problem(request: Request, error: Exception) -> Response:
         assert isinstance(error, Problem)

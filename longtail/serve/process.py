@@ -1,7 +1,7 @@
-"""The processes of a service: the port, the workers, the background learner, and an orderly end.
+"""Run the processes of a service: open the port, start workers and the background learner, and shut down in order.
 
-One worker runs in this process. Several are started by uvicorn, which replaces a worker that dies; they share the port,
-and the memory-mapped weights are in memory once.
+A single worker runs in this process. Several workers are started by uvicorn, which replaces a worker that dies. They
+share the port, and the memory-mapped weights are in memory only once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,9 @@ from longtail.serve.protocol import JoinedHttp
 from longtail.serve.settings import SETTINGS_VARIABLE, ServiceSettings
 
 _BACKLOG = 1024
-_GRACE_SECONDS = 20  # for requests that have begun when the service is told to stop
-_HEALTH_SECONDS = 30  # a worker that does not answer for so long is replaced
-_SWITCH_SECONDS = 0.001  # the event loop and the predicting thread take turns more often than Python's 5 ms
+_GRACE_SECONDS = 20  # time to finish running requests when the service is stopped
+_HEALTH_SECONDS = 30  # a worker that does not respond for so long is replaced
+_SWITCH_SECONDS = 0.001  # the event loop and the predicting thread take turns more often than by default (5 ms)
 
 
 def run_service(
@@ -42,34 +43,35 @@ def run_service(
     log_level: str = "info",
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve until the process is told to stop (SIGTERM or Ctrl+C), then finish what has begun.
+    """Serve until the process is stopped (SIGTERM or Ctrl+C), then finish running requests.
 
     Parameters
     ----------
     settings : ServiceSettings
         Models, limits and tokens.
     host : str
-        Address to bind to. A loopback address accepts connections of this machine only.
+        Address to bind to. A loopback address accepts only connections from this machine.
     port : int
-        Port; 0 for any free one.
+        Port; 0 for any free port.
     workers : int
-        Worker processes.
+        Number of worker processes.
     log_level : str
         Lowest level that is logged: ``"debug"``, ``"info"``, ``"warning"`` or ``"error"``.
     announce : function, optional
-        Receives the address of the service when the port is open.
+        Called with the address of the service when the port is open.
 
     Raises
     ------
     SettingsError
-        Where the port is in use or cannot be opened.
+        If the port is in use or cannot be opened.
     LongtailError
-        Where a model cannot be loaded.
+        If a model cannot be loaded.
     """
     log_to_stderr(log_level)
     opened = open_port(host, port)
-    kept = [registry.load(folder) for folder in settings.models.values()] if workers > 1 else []  # before any worker
-    del kept
+    if workers > 1:  # raise the error of a model that cannot be loaded here, before any worker is started
+        for folder in settings.models.values():
+            registry.load(folder)
     announce(url(host, opened.getsockname()[1]))
     options: dict[str, Any] = {
         "log_config": None,
@@ -85,7 +87,7 @@ def run_service(
     }
     learner = background_learner(settings)
     try:
-        with _quiet_signals():
+        with stop_event():  # uvicorn raises the signals that it has handled again, which must not end this process
             if settings.learn:
                 learner.start()
             if workers == 1:
@@ -99,7 +101,7 @@ def run_service(
 
 
 def open_port(host: str, port: int) -> socket.socket:
-    """Bind a socket, or say why it cannot be bound."""
+    """Bind a socket to an address, or raise an error that explains why that is impossible."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -121,7 +123,7 @@ def open_port(host: str, port: int) -> socket.socket:
 
 
 def worker_app() -> Any:
-    """Build the application of a worker process from the settings in its environment."""
+    """Build the application of a worker process from the settings in the environment."""
     from longtail.serve.service import make_app
 
     log_to_stderr(os.environ.get("LONGTAIL_LOG_LEVEL", "info"))
@@ -154,17 +156,18 @@ def _serve_with_workers(
 
 
 def background_learner(settings: ServiceSettings) -> BackgroundLearner:
-    """Return what trains the models of a service on their feedback."""
+    """Return the thread that trains the models of a service on their feedback."""
     logs = {name: (Path(folder), FeedbackLog(settings.feedback_path(name))) for name, folder in settings.models.items()}
     return BackgroundLearner(logs)
 
 
 @contextlib.contextmanager
-def _quiet_signals() -> Iterator[None]:
-    """Let a signal that uvicorn has obeyed, and raises again when it is done, end in an ordinary return."""
-    old = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+def stop_event() -> Iterator[threading.Event]:
+    """Yield an event that SIGTERM and Ctrl+C set, instead of ending the process."""
+    stopped = threading.Event()
+    old = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        yield stopped
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

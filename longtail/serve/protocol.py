@@ -1,7 +1,7 @@
-"""HTTP connections whose answers leave in one piece.
+"""Send the headers and the body of an HTTP answer in one write.
 
-uvicorn writes the headers and the body of an answer one after the other, and asyncio sends each at once: two system
-calls and two packets, and twice a chance to lose the interpreter lock to the predicting thread.
+uvicorn writes them one after the other, and asyncio sends each immediately. That makes two system calls and two
+packets, and the event loop can lose the interpreter lock to the predicting thread twice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class JoinedWrites:
-    """A transport that sends what is written in one turn of the event loop at once."""
+    """A transport that collects everything written in one turn of the event loop and sends it together."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -29,7 +29,7 @@ class JoinedWrites:
         self._parts.append(data)
 
     def close(self) -> None:
-        """Send what is left, and close the connection."""
+        """Send the remaining data, and close the connection."""
         self._flush()
         self._transport.close()
 
@@ -41,8 +41,8 @@ class JoinedWrites:
 
 
 class JoinedHttp(HttpToolsProtocol):
-    """uvicorn's protocol on such a transport."""
+    """uvicorn's HTTP protocol on a transport with joined writes."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to answer the requests of a connection."""
+        """Start serving a connection."""
         super().connection_made(JoinedWrites(transport))  # type: ignore[arg-type]

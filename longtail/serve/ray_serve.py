@@ -1,26 +1,23 @@
-"""The service on a Ray cluster: the same application in replicas that Ray Serve starts, replaces and sends requests to.
+"""Run the service on a Ray cluster: Ray Serve starts replicas of the same application and sends requests to them.
 
-Model folders, and the folder of the feedback logs, must be where every machine of the cluster can read them. As without
-Ray, models learn on feedback in the process that was started.
+Every machine of the cluster must be able to read the model folders and the folder of the feedback logs. As without Ray,
+models learn from feedback in the process that was started.
 """
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from longtail import engine, registry
 from longtail.engine.ray_cluster import first_line
 from longtail.errors import SettingsError
 from longtail.serve.logs import log, log_to_stderr
-from longtail.serve.process import background_learner, open_port, url
+from longtail.serve.process import background_learner, open_port, stop_event, url
 from longtail.serve.settings import ServiceSettings
 
 _NAME = "longtail"
-_MOST_REQUESTS = 256  # that one replica works on at a time; the service itself refuses what is too much
+_MAX_REQUESTS = 256  # requests that one replica handles at a time; the service itself refuses more than it can handle
 _INSTALL = "Install it with: pip install 'longtail[serve,ray]' 'ray[serve]'"
 
 
@@ -33,26 +30,26 @@ def run_on_ray(
     log_level: str = "info",
     announce: Callable[[str], None] = lambda url: None,
 ) -> None:
-    """Serve on a Ray cluster until the process is told to stop (SIGTERM or Ctrl+C).
+    """Serve on a Ray cluster until the process is stopped (SIGTERM or Ctrl+C).
 
     Parameters
     ----------
     settings : ServiceSettings
         Models, limits and tokens.
     cluster : str
-        "ray", or "ray://HOST:PORT" for the cluster whose head listens there.
+        "ray", or "ray://HOST:PORT" for the cluster whose head has this address.
     host, port
         Address to bind to on every machine of the cluster.
     replicas : int
-        Number of replicas, of one core each.
+        Number of replicas. Each uses one core.
     log_level : str
         Lowest level that is logged.
     announce : function, optional
-        Receives the address of the service when it answers.
+        Called with the address of the service when it is ready.
     """
     serve = _import_serve()
     log_to_stderr(log_level)
-    for folder in settings.models.values():  # an error of a replica would arrive late, among many others
+    for folder in settings.models.values():  # load here first: errors of replicas come late and among many others
         registry.load(folder)
     with open_port(host, port) as opened:
         port = opened.getsockname()[1]
@@ -63,12 +60,12 @@ def run_on_ray(
         log_to_stderr(log_level)
         return make_app(settings)
 
-    with engine.use(cluster), _stop_signal() as stopped:
+    with engine.use(cluster), stop_event() as stopped:
         deployment = serve.deployment(
             serve.ingress(build)(),
             name=_NAME,
             num_replicas=replicas,
-            max_ongoing_requests=_MOST_REQUESTS,
+            max_ongoing_requests=_MAX_REQUESTS,
             ray_actor_options={"num_cpus": 1},
         )
         learner = background_learner(settings)
@@ -85,18 +82,6 @@ def run_on_ray(
             learner.stop()
             serve.shutdown()
             log.info("stopped")
-
-
-@contextlib.contextmanager
-def _stop_signal() -> Iterator[threading.Event]:
-    """Provide an event that is set by SIGTERM or Ctrl+C."""
-    stopped = threading.Event()
-    old = {number: signal.signal(number, lambda *_: stopped.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stopped
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
 
 
 def _import_serve() -> Any:

@@ -1,4 +1,4 @@
-"""The shapes of requests and answers: checked on arrival, and the source of both OpenAPI documents."""
+"""Schemas of requests and answers. Requests are checked with them, and both OpenAPI documents are made from them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Text = Annotated[str, StringConstraints(min_length=1)]
 
 
 def _whole(value: Any) -> Any:
-    """Read 5.0 as 5: JSON has only one kind of number."""
+    """Convert 5.0 to 5, as JSON has only one type of numbers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -35,12 +35,12 @@ _THRESHOLD = (
     'Lowest probability of a suggested label. "auto" is the threshold that the model holds, as `longtail optimize '
     "--save` and the training of a blend choose it; it comes with a number of labels, which `k` replaces."
 )
-_LEFT_OUT: Any = None  # the default of a field that may be left out but not be null
-_MOST_SHOWN = 3  # errors named in one answer
+_LEFT_OUT: Any = None  # default of a field that may be left out but must not be null
+_MAX_SHOWN = 3  # errors that one answer lists
 
 
 class _Strict(BaseModel):
-    """A request: unknown fields and wrong types are errors, so that a typing mistake is found at once."""
+    """A request. Unknown fields and wrong types are errors, so that typing errors are found at once."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -61,12 +61,12 @@ class SuggestedLabel(BaseModel):
     """One suggested label."""
 
     label: str = Field(description="Name of the label.", examples=["libncurses6"])
-    id: str | None = Field(description="Identifier of the label, such as a URI, where the model has them.")
+    id: str | None = Field(description="Identifier of the label, such as a URI, if the model has them.")
     count: int = Field(description="Training points of the label.", examples=[412])
     group: Literal["head", "middle", "tail"] = Field(
         description="Frequency group. Each group has about a third of all (training point, label) pairs."
     )
-    probability: float = Field(description="Probability that the label is right.", ge=0, le=1, examples=[0.83])
+    probability: float = Field(description="Probability that the label is correct.", ge=0, le=1, examples=[0.83])
 
 
 class SuggestAnswer(BaseModel):
@@ -86,23 +86,23 @@ class WordEffect(BaseModel):
 
 
 class SimilarPoint(BaseModel):
-    """A training point that is like the text and has the label."""
+    """A training point that is similar to the text and has the label."""
 
-    similarity: float = Field(description="Cosine of the two texts.", examples=[0.71])
+    similarity: float = Field(description="Cosine similarity of the two texts.", examples=[0.71])
     labels: list[str] = Field(description="Its labels, at most ten.", examples=[["libncurses6", "libc6"]])
 
 
 class ExplainedLabel(SuggestedLabel):
-    """One label, the words that changed its probability, and training points that have it."""
+    """One label, the words that changed its probability, and similar training points that have it."""
 
-    words: list[WordEffect] = Field(description="The words with the largest effect first.")
+    words: list[WordEffect] = Field(description="Words, those with the largest effect first.")
     neighbours: list[SimilarPoint] = Field(
-        description="The most similar training points with this label, where the model keeps training points."
+        description="The most similar training points with this label, if the model stores training points."
     )
 
 
 class ExplainAnswer(BaseModel):
-    """The words of a text that mattered for its labels."""
+    """The labels of a text, with the words that changed their probabilities."""
 
     model: str
     version: str
@@ -112,20 +112,20 @@ class ExplainAnswer(BaseModel):
 
 
 class LearnAnswer(BaseModel):
-    """What happened to the corrections."""
+    """The result of storing corrections."""
 
     model: str
-    accepted: int = Field(description="Corrections stored by this request.")
-    duplicates: int = Field(description="Corrections whose id was stored before; they are not stored again.")
+    accepted: int = Field(description="Number of corrections that this request has stored.")
+    duplicates: int = Field(description="Number of corrections whose id was stored before. They are not stored again.")
     ids: list[str] = Field(description="Id of each correction, in the order of the request.")
-    unknown_labels: list[str] = Field(description="Labels that the model does not have. They are stored all the same.")
+    unknown_labels: list[str] = Field(description="Labels that the model does not have. They are stored nevertheless.")
     learning: Literal["background", "next training"] = Field(
-        description="Whether this model learns in the background or when it is trained the next time."
+        description="Whether this model learns in the background, or only when it is trained the next time."
     )
 
 
 class UndoAnswer(BaseModel):
-    """Which corrections were taken back."""
+    """The result of removing corrections."""
 
     model: str
     removed: int = Field(description="Corrections removed from the log. No later training uses them.")
@@ -143,7 +143,7 @@ class ModelFacts(BaseModel):
     modified: str = Field(description="When the model folder was written, in UTC.")
     kind: str = Field(description="Registered name of the algorithm.", examples=["bonsai"])
     n_labels: int
-    n_points: int = Field(description="Points that the model was trained on.")
+    n_points: int = Field(description="Number of points that the model was trained on.")
     has_label_ids: bool
     learns: bool = Field(description="Whether the model can learn from feedback without being trained from scratch.")
 
@@ -151,7 +151,7 @@ class ModelFacts(BaseModel):
 class ModelsAnswer(BaseModel):
     """All models of the service."""
 
-    default: str = Field(description="Name of the model that is used where a request names none.")
+    default: str = Field(description="Name of the model for requests that do not name one.")
     models: list[ModelFacts]
     max_k: int
     max_batch: int
@@ -168,7 +168,7 @@ class Health(BaseModel):
 
 
 class Correction(_Strict):
-    """One text with the labels that a person gave it, or with single labels judged right or wrong."""
+    """One text with all labels that a person gave it, or with single labels that are correct or wrong."""
 
     model_config = ConfigDict(
         strict=True,
@@ -180,10 +180,10 @@ class Correction(_Strict):
     labels: list[LabelName] = Field(
         default=_LEFT_OUT,
         max_length=1000,
-        description="All right labels, by name or identifier.",
+        description="All correct labels, by name or identifier.",
         examples=[["libncurses6"]],
     )
-    right: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Right labels, maybe not all.")
+    right: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Correct labels, perhaps not all.")
     wrong: list[LabelName] = Field(default=_LEFT_OUT, max_length=1000, description="Labels that are wrong.")
     id: CorrectionId | None = Field(
         None, description="Id chosen by the client. A correction with a known id is not stored twice."
@@ -191,14 +191,13 @@ class Correction(_Strict):
 
 
 class RequestShapes:
-    """The shapes of requests under the limits of one service."""
+    """Schemas of requests with the limits of one service."""
 
     def __init__(self, settings: ServiceSettings) -> None:
-        texts = Annotated[
-            list[str], Field(min_length=1, max_length=settings.max_batch)
-        ]  # one empty text fails no batch
+        # Unlike a single text, a text of a list may be empty: it must not make a whole batch fail.
+        texts = Annotated[list[str], Field(min_length=1, max_length=settings.max_batch)]
         name: Any = Annotated[str, StringConstraints(max_length=100)] | None
-        model: Any = (name, Field(None, description="Name of the model; the default model without one."))
+        model: Any = (name, Field(None, description="Name of the model. Without it, the default model is used."))
         self.suggest: Any = create_model(
             "SuggestRequest",
             __base__=_Strict,
@@ -212,10 +211,10 @@ class RequestShapes:
         self.explain: Any = create_model(
             "ExplainRequest",
             __base__=_Strict,
-            __doc__="One text whose labels are to be explained.",
+            __doc__="One text whose labels should be explained.",
             text=(Text, Field(examples=[_ONE_TEXT])),
             k=(WholeNumber, Field(5, ge=1, le=min(20, settings.max_k), description="Number of labels to explain.")),
-            labels=(labels, Field(None, min_length=1, max_length=20, description="Labels to explain instead.")),
+            labels=(labels, Field(None, min_length=1, max_length=20, description="Explain these labels instead.")),
             model=model,
         )
         self.learn: Any = create_model(
@@ -240,16 +239,16 @@ def parse(read: Callable[[bytes], Shape], body: bytes, content_type: str) -> Sha
     Parameters
     ----------
     read : function
-        ``model_validate_json`` of a shape, or ``validate_json`` of a type adapter.
+        ``model_validate_json`` of a schema, or ``validate_json`` of a type adapter.
     body : bytes
-        The body as it arrived.
+        The body of the request.
     content_type : str
-        Its content type.
+        The content type of the request.
 
     Raises
     ------
     Problem
-        Status 415 for another content type, 400 for what is not JSON, 422 for JSON of another shape.
+        Status 415 for another content type, 400 for a body that is not JSON, 422 for JSON that breaks the schema.
     """
     kind = content_type.partition(";")[0].strip().lower()
     if kind and kind != "application/json" and not kind.endswith("+json"):
@@ -261,19 +260,19 @@ def parse(read: Callable[[bytes], Shape], body: bytes, content_type: str) -> Sha
 
 
 def _invalid(error: pydantic.ValidationError) -> Problem:
-    """Return what is wrong and where, without repeating the body."""
+    """Return the problem that says what is wrong and where, without quoting the body."""
     errors = error.errors(include_url=False, include_context=False, include_input=False)
     if errors[0]["type"] == "json_invalid":
         reason = errors[0]["msg"].removeprefix("Invalid JSON: ")
         return Problem(400, f"The body is not valid JSON in UTF-8: {reason}.")
     errors = [entry for entry in errors if not _other_alternative(entry, errors)]
-    shown = [f"{_place(entry['loc'])}: {entry['msg'][0].lower()}{entry['msg'][1:]}" for entry in errors[:_MOST_SHOWN]]
-    more = f" (and {len(errors) - _MOST_SHOWN} more)" if len(errors) > _MOST_SHOWN else ""
+    shown = [f"{_location(entry['loc'])}: {entry['msg'][0].lower()}{entry['msg'][1:]}" for entry in errors[:_MAX_SHOWN]]
+    more = f" (and {len(errors) - _MAX_SHOWN} more)" if len(errors) > _MAX_SHOWN else ""
     return Problem(422, f"{'; '.join(shown)}{more}.")
 
 
 def _other_alternative(error: Any, errors: Sequence[Any]) -> bool:
-    """Return whether an error is about a type of the field that the client did not choose."""
+    """Return whether an error is only about the other one of two allowed types of a field."""
     alone = error["type"] in ("string_type", "list_type") and len(error["loc"]) == 2
     return alone and any(
         other is not error
@@ -283,8 +282,8 @@ def _other_alternative(error: Any, errors: Sequence[Any]) -> bool:
     )
 
 
-def _place(location: tuple[int | str, ...]) -> str:
-    """Write a place in a document as ``texts[3]``; the alternatives that pydantic names are left out."""
+def _location(location: tuple[int | str, ...]) -> str:
+    """Return a location in a document, such as ``texts[3]``, without the names of types that pydantic adds."""
     words = [part for part in location if isinstance(part, int) or part.isidentifier()]
     words = [part for part in words if part not in ("str", "constrained")]
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in words)
@@ -303,7 +302,7 @@ def json_body(shape: type[BaseModel], examples: dict[str, Any]) -> dict[str, Any
 
 
 def problems(*statuses: int) -> dict[Any, dict[str, Any]]:
-    """Return the OpenAPI description of the errors that an operation may answer with."""
+    """Return the OpenAPI description of the errors that an operation may return."""
     reasons = {
         400: "The body is not valid JSON in UTF-8.",
         401: "A token is missing or wrong.",
@@ -312,7 +311,7 @@ def problems(*statuses: int) -> dict[Any, dict[str, Any]]:
         409: "The model has no threshold of its own.",
         413: "The body is too large.",
         415: "The body has another content type.",
-        422: "The request has a wrong field.",
+        422: "A field of the request is missing, unknown or invalid.",
         500: "The service failed.",
         503: "The service is still starting, overloaded, or the answer took too long.",
         507: "The feedback log cannot be written, for example because the disk is full.",
@@ -326,16 +325,16 @@ def problems(*statuses: int) -> dict[Any, dict[str, Any]]:
 def openapi_document(
     api: FastAPI, settings: ServiceSettings, more: Sequence[type[BaseModel]], **options: Any
 ) -> Callable[[], bytes]:
-    """Return a function that writes the OpenAPI document of an application when it is first wanted.
+    """Return a function that returns the OpenAPI document of an application. It is built at the first call.
 
     Parameters
     ----------
     api : FastAPI
         The application.
     settings : ServiceSettings
-        Tells whether a token is needed.
-    more : list of shapes
-        Shapes that operations refer to without FastAPI knowing of them.
+        Settings of the service: the document says whether a token is required.
+    more : list of schemas
+        Schemas that operations refer to but that FastAPI does not know.
     **options
         Further parts of the document.
     """
@@ -346,15 +345,15 @@ def openapi_document(
             title=api.title, version=api.version, description=api.description, routes=api.routes, **options
         )
         parts = document.setdefault("components", {}).setdefault("schemas", {})
-        for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own shapes, which are not used
+        for name in ("HTTPValidationError", "ValidationError"):  # FastAPI's own schemas, which are not used
             parts.pop(name, None)
         for operation in (entry for path in document["paths"].values() for entry in path.values()):
             if "HTTPValidationError" in str(operation["responses"].get("422")):
                 del operation["responses"]["422"]
         shapes: list[type[BaseModel]] = [ProblemDocument, *more]
         for shape in shapes:
-            own = shape.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts |= own.pop("$defs", {}) | {shape.__name__: own}
+            schema = shape.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts |= schema.pop("$defs", {}) | {shape.__name__: schema}
         if settings.tokens:
             document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"token": []}]

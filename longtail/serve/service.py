@@ -1,4 +1,4 @@
-"""Our HTTP API and the page, as one ASGI application."""
+"""Build our HTTP API and the page as one ASGI application."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ _PAGE_HEADERS = {
 }
 _TEXT = "a web browser for the console"
 _DESCRIPTION = """Suggests labels for texts. Every error is a problem document (RFC 9457) whose `detail` says what is
-wrong and what to do. Where the service needs a token, send it as `Authorization: Bearer TOKEN`."""
+wrong and what to do. If the service needs a token, send it as `Authorization: Bearer TOKEN`."""
 
 
 class Service:
-    """The models, threads and logs behind the API, and what each operation computes.
+    """The models, threads and logs of the API, with one method per operation.
 
     Parameters
     ----------
     settings : ServiceSettings
+        Models, limits and tokens.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -76,7 +77,7 @@ class Service:
     async def labelled(
         self, model: ServedModel, texts: list[str], k: int, threshold: float = 0.0
     ) -> list[list[dict[str, Any]]]:
-        """Return the labels of each text whose probability reaches the threshold, at most `k`."""
+        """Return, for each text, the `k` best labels whose probability reaches the threshold."""
         rows = await self.batcher.predict(model, texts, k)
         telemetry.texts_of(model.name).inc(len(texts))
         if threshold > 0:
@@ -105,7 +106,7 @@ class Service:
         return orjson.dumps({"model": model.name, "version": model.version, **explained})
 
     async def learn(self, body: bytes, content_type: str, source: str) -> bytes:
-        """Answer ``POST /learn`` when the corrections are on disk."""
+        """Answer ``POST /learn`` after the corrections have been written to disk."""
         request = schemas.parse(self.shapes.learn.model_validate_json, body, content_type)
         model = self.library.get(request.model)
         corrections = [correction.model_dump(exclude_unset=True) for correction in request.corrections]
@@ -132,7 +133,7 @@ class Service:
         return orjson.dumps(answer)
 
     async def undo(self, body: bytes, content_type: str) -> bytes:
-        """Answer ``POST /learn/undo`` when the corrections are removed from the log."""
+        """Answer ``POST /learn/undo`` after the corrections have been removed from the log."""
         request = schemas.parse(self.shapes.undo.model_validate_json, body, content_type)
         model = self.library.get(request.model)
         try:
@@ -145,7 +146,7 @@ class Service:
         return orjson.dumps({"model": model.name, **vars(done)})
 
     async def store(self, model: ServedModel, source: str, corrections: list[dict[str, Any]]) -> Receipt:
-        """Store corrections durably."""
+        """Store corrections, and return after they have been written to disk."""
         try:
             receipt = await asyncio.wrap_future(self.writers[model.name].store(source, corrections))
         except OSError as error:
@@ -166,11 +167,11 @@ class Service:
         }
 
     def start(self) -> None:
-        """Begin to load the models."""
+        """Start loading the models."""
         self.library.start()
 
     def stop(self) -> None:
-        """End all threads after what they are writing is on disk."""
+        """End all threads, after all corrections have been written to disk."""
         self.library.stop()
         self.batcher.close()
         for writer in self.writers.values():
@@ -178,7 +179,7 @@ class Service:
 
 
 async def _known(model: ServedModel, labels: list[str]) -> list[int]:
-    """Return the numbers of labels that the model must have."""
+    """Return the columns of labels, or raise an error if the model does not have one of them."""
     numbers = await model.numbers()
     for label in labels:
         if label not in numbers:
@@ -215,7 +216,7 @@ def make_app(settings: ServiceSettings) -> Gate:
 
 
 async def _end_if_broken(library: ModelLibrary) -> None:
-    """End the process where a model cannot be loaded at the start: there is nothing it could serve."""
+    """End the process if a model cannot be loaded at the start."""
     while not library.ready:
         if library.error is not None:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -259,7 +260,7 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     @api.post(
         "/learn",
         status_code=202,
-        summary="Store corrections, and learn from them where the model can",
+        summary="Store corrections, and learn from them if the model can",
         responses={202: {"model": schemas.LearnAnswer}} | schemas.problems(400, 401, 404, 408, 413, 415, 422, 503, 507),
         openapi_extra=schemas.json_body(
             shapes.learn,
@@ -290,13 +291,13 @@ def _add_operations(api: FastAPI, service: Service) -> None:
     async def models() -> Response:
         return _json_answer(orjson.dumps(service.models()))
 
-    @api.get("/health", summary="Tell whether the process is alive", responses={200: {"model": schemas.Health}})
+    @api.get("/health", summary="Check whether the process is alive", responses={200: {"model": schemas.Health}})
     async def health() -> Response:
         return _json_answer(b'{"status":"ok"}')
 
     @api.get(
         "/ready",
-        summary="Tell whether every model is loaded and warm",
+        summary="Check whether all models have been loaded",
         responses={200: {"model": schemas.Health}} | schemas.problems(503),
     )
     async def ready() -> Response:

@@ -1,4 +1,4 @@
-"""What one service needs: its models, its limits, its tokens."""
+"""Settings of a service: its models, limits and tokens."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from typing import Any, Self
 from longtail.errors import SettingsError
 
 TOKENS_VARIABLE = "LONGTAIL_TOKENS"
-SETTINGS_VARIABLE = "LONGTAIL_SERVE_SETTINGS"  # how worker processes receive the settings of their parent
+SETTINGS_VARIABLE = "LONGTAIL_SERVE_SETTINGS"  # passes the settings to worker processes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # safe in a path, a log line and a metric
-_SHORTEST_TOKEN = 16
+_MIN_TOKEN_LENGTH = 16
 
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """Settings of one service; every process of it holds the same ones.
+    """Settings of one service, which are the same in all its processes.
 
     Parameters
     ----------
     models : dict of str to str
         Folder of each model by its name. The first is the default model.
     max_body : int
-        Largest request body in bytes. Larger ones get status 413.
+        Largest size of a request body in bytes. Larger requests get status 413.
     max_batch : int
-        Most texts per request.
+        Largest number of texts per request.
     max_k : int
         Maximum number of labels per text.
     max_seconds : float
-        Longest time to receive a body, and longest time to compute an answer.
+        Longest time to receive a body, and longest time to compute an answer, in seconds.
     max_waiting : int
-        Most texts that wait for a thread. Beyond it requests get status 503 at once instead of waiting in vain.
+        Largest number of texts that may wait. Further requests get status 503 at once, as they would time out anyway.
     max_words : int
-        Most different words of a text that ``/explain`` leaves out one by one.
+        Largest number of different words of a text that ``/explain`` leaves out one by one.
     poll_seconds : float
-        Time between two looks at the model folders.
+        Time between two checks of the model folders.
     tokens : tuple of str
-        Accepted bearer tokens. Empty: no token is needed.
+        Accepted bearer tokens. If empty, no token is required.
     feedback : str, optional
-        Folder of the feedback logs; by default each log lies beside its model folder.
+        Folder of the feedback logs. By default each log is next to its model folder.
     learn : bool
-        Train models that have ``partial_fit`` on the feedback, in the background.
+        Train models that have ``partial_fit`` on feedback in the background.
     log_requests : bool
         Write one log line per request.
     signature_key : str, optional
-        Key file; model folders that were not signed with it are refused.
+        Key file. Model folders that were not signed with it are refused.
     """
 
     models: Mapping[str, str]
@@ -85,13 +85,13 @@ class ServiceSettings:
 
 
 def default_feedback_path(folder: str | os.PathLike[str]) -> Path:
-    """Return where the feedback log of a model folder lies unless another place is chosen: beside the folder."""
+    """Return the default path of a model's feedback log, which is next to the model folder."""
     folder = Path(folder).absolute()
     return folder.with_name(f"{folder.name}.feedback.sqlite")
 
 
 def named_models(words: Iterable[str]) -> dict[str, str]:
-    """Read ``MODEL`` and ``NAME=MODEL`` arguments. Without a name, a model is called as its folder is.
+    """Parse ``MODEL`` and ``NAME=MODEL`` arguments. Without a name, a model gets the name of its folder.
 
     Examples
     --------
@@ -128,9 +128,9 @@ def read_tokens(path: Path | None) -> tuple[str, ...]:
     if path is not None and not tokens:
         raise SettingsError(f"{path}: holds no token. Write one per line, or leave --tokens out to need none.")
     for token in tokens:
-        if len(token) < _SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        if len(token) < _MIN_TOKEN_LENGTH or not token.isascii() or not token.isprintable() or " " in token:
             raise SettingsError(
-                f"{source}: a token must have at least {_SHORTEST_TOKEN} characters of ASCII without spaces. "
+                f"{source}: a token must have at least {_MIN_TOKEN_LENGTH} characters of ASCII without spaces. "
                 "Make one with: openssl rand -hex 24"
             )
     return tuple(dict.fromkeys(tokens))

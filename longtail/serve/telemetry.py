@@ -1,4 +1,4 @@
-"""Metrics for Prometheus."""
+"""Count requests, texts and corrections as metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def texts_of(model: str) -> Any:
 
 
 def exposition() -> tuple[bytes, str]:
-    """Return all metrics in the text format of Prometheus, those of all worker processes together, and its type."""
+    """Return the metrics of all worker processes in Prometheus' text format, and the content type of that format."""
     registry: CollectorRegistry = REGISTRY
     if os.environ.get(MULTIPROCESS_VARIABLE):
         registry = CollectorRegistry()

@@ -1,8 +1,8 @@
-"""Write files and folders completely or not at all: write beside the target, then swap.
+"""Write files and folders completely or not at all: write under a temporary name, then swap.
 
-Where two folders can be swapped in one step (Linux), there is always one under the name. Elsewhere the old folder is
-moved aside for an instant; if the process is killed just then, :func:`recovered` puts it back. Names of folders being
-written carry their owner, and the next save beside them removes what a killed process has left.
+Linux can swap two folders in one step, so that a complete folder exists at any time. Elsewhere the old folder is moved
+aside for an instant; if the process is killed just then, :func:`recovered` moves it back. The temporary name contains
+the identity of the process. The next save of the same folder can thus remove what a killed process has left.
 """
 
 from __future__ import annotations
@@ -20,55 +20,56 @@ from pathlib import Path
 from typing import Any
 
 from longtail.store.card import keep_edited_card
-from longtail.store.owner import held, leftovers, remove_leftovers, this_process
+from longtail.store.owner import leftovers, locked, remove_leftovers, this_process
 from longtail.store.replace import Foreign, check_output, check_replaceable, foreign_to_model
 
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # of renameat2: paths as they are given, and both names swapped
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # constants of renameat2: paths relative to the current folder; swap two names
 
 
 def beside(target: Path, role: str) -> Path:
-    """Return a new name beside a file or folder, for what will replace it ("new") or is being replaced ("old")."""
+    """Return a temporary name in the folder of `target`, for its replacement ("new") or its old version ("old")."""
     return target.with_name(f".{target.name}.{role}-{this_process()}-{uuid.uuid4().hex[:8]}")
 
 
 @contextmanager
 def atomic_folder(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Iterator[Path]:
-    """Provide an empty folder to fill; on success it replaces `target`, on error it is removed.
+    """Yield an empty folder to fill. On success it replaces `target`; on error it is removed.
 
-    An existing `target` is replaced only if it is empty or `foreign` returns None, which is checked before anything is
-    written and once more before the swap. It is moved aside for the instant of the swap and put back if the swap fails.
+    An existing `target` is replaced only if it is empty or `foreign` returns None. This is checked before anything is
+    written, and again before the swap. If the swap fails, the old folder is put back.
 
-    A README.md that a user has edited stays.
+    A README.md that a user has edited is kept.
 
     Parameters
     ----------
     target : path-like
-        The folder to write; a link to a folder stays, and the folder is replaced.
+        The folder to write. If it is a link to a folder, that folder is replaced and the link is kept.
     foreign : callable
-        Returns why a folder must not be replaced, or None; by default anything but a model is foreign.
+        Function that returns the reason why a folder must not be replaced, or None. By default only a model folder may
+        be replaced.
     """
     target = check_replaceable(target, foreign)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with held(target):
-        recovered(target, foreign, alone=True)
-        remove_leftovers(target, alone=True)
+    with locked(target):
+        recovered(target, foreign, has_lock=True)
+        remove_leftovers(target, has_lock=True)
         fresh = beside(target, "new")
         fresh.mkdir()
         try:
             yield fresh
             check_replaceable(target, foreign)
             keep_edited_card(target, fresh)
-            place = os.path.abspath(target) if _is_current(target) else None
+            current = os.path.abspath(target) if _is_current(target) else None
             _swap(fresh, target)
-            if place is not None:
-                os.chdir(place)  # the folder in which this process stands was replaced
+            if current is not None:
+                os.chdir(current)  # the current folder of this process was replaced: enter the new one
         except BaseException:
             shutil.rmtree(fresh, ignore_errors=True)
             raise
 
 
 def _is_current(folder: Path) -> bool:
-    """Return whether this is the current folder."""
+    """Return whether a folder is the current folder of this process."""
     try:
         return os.path.samefile(folder, os.curdir)
     except OSError:
@@ -76,7 +77,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Put `fresh` in the place of `target`, which may exist, and remove what was there."""
+    """Rename `fresh` to `target`, and remove the old `target` if there is one."""
     old = beside(target, "old")
     if not target.exists():
         fresh.rename(target)
@@ -95,7 +96,7 @@ def _swap(fresh: Path, target: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Swap two paths in one step; return False where the system or the file system cannot."""
+    """Swap two paths in one step. Return False if the system or the file system cannot."""
     function = _renameat2()
     if function is None:
         return False
@@ -104,7 +105,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 @cache
 def _renameat2() -> Any:
-    """Return the function of the C library; None where there is none."""
+    """Return the function ``renameat2`` of the C library, or None if there is none."""
     if not sys.platform.startswith("linux"):
         return None
     try:
@@ -115,16 +116,16 @@ def _renameat2() -> Any:
     return function
 
 
-def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model, alone: bool = False) -> Path:
-    """Return the path of a folder, after putting back what a save killed in the middle of its swap moved aside.
+def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_model, has_lock: bool = False) -> Path:
+    """Return the path of a folder. If a save was killed in the middle of its swap, move the old folder back first.
 
-    `alone` says that this process holds the folder (see :meth:`longtail.store.owner.Owner.is_gone`).
+    `has_lock` means that this process has locked the folder (see :meth:`longtail.store.owner.Owner.is_gone`).
     """
     target = Path(target)
     if not os.path.lexists(target):
-        for old in leftovers(target, "old", alone):
+        for old in leftovers(target, "old", has_lock):
             if foreign(old) is None:
-                with contextlib.suppress(OSError):  # another process may have put it back just now
+                with contextlib.suppress(OSError):  # another process may have moved it back just now
                     old.rename(target)
                 break
     return target
@@ -132,9 +133,9 @@ def recovered(target: str | os.PathLike[str], foreign: Foreign = foreign_to_mode
 
 @contextmanager
 def atomic_file(target: str | os.PathLike[str]) -> Iterator[Path]:
-    """Provide a path to write to; on success it is renamed to `target`, on error it is removed.
+    """Yield a path to write to. On success it is renamed to `target`; on error it is removed.
 
-    A symbolic link stays, and the file that it points to is replaced.
+    If `target` is a symbolic link, the file that it points to is replaced and the link is kept.
     """
     target = check_output(target)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the small values of ``model.json`` must be: constraints for records and lists, beside those of parameters."""
+"""Constraints of the values in ``model.json``: those of parameters, and further ones for text, records and lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from longtail.errors import ModelError
 from longtail.params import Anything, Boolean, Constraint, Integer, Number
 
-FINITE = Number(-1e15, 1e15)  # of which a product with scores stays finite
+FINITE = Number(-1e15, 1e15)  # narrow enough that products with scores stay finite
 WHOLE = Integer(0)
 YES_NO = Boolean()
 
@@ -29,7 +29,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Record:
-    """A JSON object that has at least these entries; those of `if_there` may be missing."""
+    """A JSON object with at least `entries`. Those of `if_there` may be missing, and are checked if they are there."""
 
     entries: Mapping[str, Constraint] = field(default_factory=dict)
     if_there: Mapping[str, Constraint] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Record:
 
 @dataclass(frozen=True)
 class ListOf:
-    """A JSON list whose entries all meet one constraint."""
+    """A JSON list of `least` to `most` entries that all satisfy one constraint."""
 
     entry: Constraint = field(default_factory=Anything)
     least: int = 0
@@ -69,11 +69,11 @@ class ListOf:
 
 
 ROWS = ListOf(Record())
-"""A table, such as the history of a training: one record per row."""
+"""A table with one record per row, such as the history of a training."""
 
 
 def check_facts(constraints: Mapping[str, Constraint], facts: Mapping[str, Any], where: str | os.PathLike[str]) -> None:
-    """Compare the values of ``model.json`` with their constraints; the first that does not fit is an error."""
+    """Raise an error for the first value of ``model.json`` that is missing or breaks its constraint."""
     for name, constraint in constraints.items():
         if name not in facts:
             raise ModelError(f"{os.fspath(where)}: model.json lacks {name!r}. Train or copy the model again.")

@@ -12,9 +12,9 @@ import numpy as np
 class FlatArrays:
     """Base of a dataclass whose fields are all arrays.
 
-    The arrays are made read-only, so that arrays just trained and arrays mapped from disk look the same to the
-    compiler, which would otherwise compile every kernel twice. Only the arrays are pickled; every thread has its own
-    scratch memory.
+    The arrays are made read-only. To the compiler, new arrays then have the same type as arrays mapped from disk;
+    otherwise every kernel would be compiled twice. Only the arrays are pickled, and every thread gets its own scratch
+    memory.
     """
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
-"""One model folder: ``model.json`` (kind, version, settings, a record of each array) and its arrays.
+"""Write and read one model folder: ``model.json`` (kind, version, settings, a record per array) and its arrays.
 
-Folders nest: a wrapper keeps the model it wraps in a subfolder, so that every part can be read on its own.
+Folders are nested: a wrapper stores the model that it wraps in a subfolder, so that every part can be read alone.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from longtail.store.atomic import recovered
 from longtail.store.facts import ListOf, Record
 from longtail.store.invariants import CHANGED, REMEDY, Checksum
 
-FORMAT_VERSION = 3  # to be raised whenever arrays change their meaning
-_CHECK_ALL_BELOW = 1 << 30  # bytes; larger folders are checked by size and shape only, so that they open at once
+FORMAT_VERSION = 3  # increase it whenever the meaning of stored arrays changes
+_VERIFY_BELOW = 1 << 30  # bytes; of larger folders only sizes and shapes are checked, so that they open at once
 _READ_BYTES = 1 << 22
-_LONGEST_HEADER = 1 << 14  # bytes at the beginning of an array that tell its type and shape; usually 128
-_ON_ONE_THREAD = 1 << 21  # bytes that are read before other threads have begun
-_LONGEST_DOCUMENT = 1 << 28  # bytes of model.json, which may hold the names of a million features
-_WIDEST_EMPTY = 1 << 24  # no file size speaks against the shape of an empty array, and work is in proportion to it
+_MAX_HEADER_BYTES = 1 << 14  # the header of a file gives type and shape of its array; usually 128 bytes
+_ONE_THREAD_BYTES = 1 << 21  # one thread reads so much before other threads have even started
+_MAX_DOCUMENT_BYTES = 1 << 28  # model.json may hold the names of a million features
+_MAX_EMPTY_WIDTH = 1 << 24  # the size of a file cannot refute the shape of an empty array, and work grows with it
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,99}")
 _TYPES = frozenset({"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iuf" for size in (2, 4, 8)})
 _RECORD = Record(
@@ -52,8 +52,8 @@ class Stored:
     meta: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
     folder: Path = Path()
-    checksums: dict[str, Checksum] = field(default_factory=dict)  # that are still to be compared
-    thorough: bool = False  # whether all was to be verified: then also what is checked again where it is used
+    checksums: dict[str, Checksum] = field(default_factory=dict)  # checksums that are still to be compared
+    thorough: bool = False  # with verify=True: check also those values that are checked again when they are used
 
 
 def _checksum(path: Path) -> int:
@@ -65,7 +65,7 @@ def _checksum(path: Path) -> int:
 
 
 def write(folder: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write one model folder; `folder` must exist (see :func:`longtail.store.atomic_folder`).
+    """Write one model folder. `folder` must exist (see :func:`longtail.store.atomic_folder`).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def write(folder: str | os.PathLike[str], kind: str, meta: dict[str, Any], array
     meta : dict
         Settings and other small values, as JSON.
     arrays : dict of str to ndarray
-        Name to array; the name becomes the file name.
+        Arrays by name. The names become file names.
     """
     folder = Path(folder)
     records = {}
@@ -112,53 +112,53 @@ def read(
     mmap : bool
         Memory-map the arrays instead of reading them: pages are loaded on first use and shared between processes.
     verify : bool, optional
-        Compare checksums. By default this is done for folders below 1 GiB; sizes and shapes are always compared.
+        Compare checksums. By default this is done for folders below 1 GiB. Sizes and shapes are always compared.
     defer : bool
-        Leave checksums to :func:`longtail.store.invariants.check_arrays`, which looks at all values anyway.
+        Leave the checksums to :func:`longtail.store.invariants.check_arrays`, which reads all values anyway.
     """
     folder = recovered(folder)
     document = read_document(folder)
     records, thorough = document["arrays"], bool(verify)
     n_bytes = sum(record["bytes"] for record in records.values())
     if verify is None:
-        verify = n_bytes < _CHECK_ALL_BELOW
+        verify = n_bytes < _VERIFY_BELOW
 
-    def work(name: str) -> tuple[np.ndarray, Checksum]:
+    def read_array(name: str) -> tuple[np.ndarray, Checksum]:
         path = folder / f"{name}.npy"
         array, checksum = _read_array(path, records[name], mmap)
         if verify and not defer and not checksum.matches(array):
             raise ModelError(f"{path} {CHANGED}. {REMEDY}")
         return array, checksum
 
-    threads = None if n_bytes > _ON_ONE_THREAD and not (mmap and defer) else 1
-    found = dict(zip(records, pool.run(work, records, threads), strict=True))
-    arrays = {name: array for name, (array, _) in found.items()}
-    checksums = {name: checksum for name, (_, checksum) in found.items()} if verify and defer else {}
+    threads = None if n_bytes > _ONE_THREAD_BYTES and not (mmap and defer) else 1
+    loaded = dict(zip(records, pool.run(read_array, records, threads), strict=True))
+    arrays = {name: array for name, (array, _) in loaded.items()}
+    checksums = {name: checksum for name, (_, checksum) in loaded.items()} if verify and defer else {}
     return Stored(document["kind"], document["meta"], arrays, folder, checksums, thorough)
 
 
 def stamp(folder: Path) -> tuple[int, int, int] | None:
-    """Return what changes whenever a model folder is replaced; None while there is no model."""
+    """Return values that change whenever a model folder is replaced, or None while there is no model."""
     try:
-        found = (folder / "model.json").stat()
+        status = (folder / "model.json").stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def read_document(folder: Path) -> dict[str, Any]:
-    """Read ``model.json`` and check its form: the kind, the meta data, and a record for each array."""
+    """Read ``model.json`` and check its form: kind, meta data, and one record per array."""
     path = folder / "model.json"
     if not path.is_file() or path.is_symlink():
         what = "no model.json, so this is not a model folder" if folder.exists() else "there is no such folder"
         raise ModelError(f"{folder}: {what}. Give a folder made by save or train.")
-    if path.stat().st_size > _LONGEST_DOCUMENT:
+    if path.stat().st_size > _MAX_DOCUMENT_BYTES:
         raise ModelError(f"{path}: {path.stat().st_size} bytes, more than any model has. {REMEDY}")
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         version = document["format"]
         document["kind"], document["meta"], document["arrays"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:  # the last: nested thousands deep
+    except (ValueError, KeyError, TypeError, RecursionError) as error:  # RecursionError: nested thousands deep
         raise ModelError(f"{path}: damaged ({type(error).__name__}: {str(error)[:200]}). {REMEDY}") from error
     if version != FORMAT_VERSION:
         newer = isinstance(version, int | float) and version > FORMAT_VERSION
@@ -180,7 +180,7 @@ def read_document(folder: Path) -> dict[str, Any]:
 
 
 def is_plain_name(name: Any) -> bool:
-    """Return whether a name of an array or part is letters, digits and dots: nothing that leads out of the folder."""
+    """Return whether the name of an array or part has only letters, digits, "_", "-" and ".": no path out of it."""
     return isinstance(name, str) and _NAME.fullmatch(name) is not None and ".." not in name
 
 
@@ -193,21 +193,22 @@ def _read_array(path: Path, record: dict[str, Any], mmap: bool) -> tuple[np.ndar
     if size != record["bytes"]:
         raise ModelError(f"{path}: {size} bytes, but model.json says {record['bytes']}. {REMEDY}")
     content = _content(path, size, mmap)
-    shape, dtype, start = _read_header(path, record, content[:_LONGEST_HEADER].tobytes())
+    shape, dtype, start = _read_header(path, record, content[:_MAX_HEADER_BYTES].tobytes())
     n = math.prod(shape)
-    if start % np.lib.format.ARRAY_ALIGN:  # kernels are compiled for values that lie on whole numbers of their size
-        raise ModelError(f"{path}: its values begin at byte {start}, as those of no saved array do. {REMEDY}")
-    if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _WIDEST_EMPTY):
+    if start % np.lib.format.ARRAY_ALIGN:  # kernels are compiled for aligned values
+        raise ModelError(f"{path}: its values begin at byte {start}, which no saved array has. {REMEDY}")
+    if start + n * dtype.itemsize != size or (n == 0 and max(shape) > _MAX_EMPTY_WIDTH):
         raise ModelError(f"{path}: {size} bytes, which is not the size of {dtype.str}{list(shape)}. {REMEDY}")
     checksum = Checksum(content[:start], record["crc32"])
     return (content[start:].view(dtype).reshape(shape) if n else np.empty(shape, dtype)), checksum
 
 
 def _read_header(path: Path, record: dict[str, Any], begin: bytes) -> tuple[tuple[int, ...], np.dtype, int]:
-    """Return shape and type of an array, as its record and the beginning of its file say, and where its values begin.
+    """Return the shape and type of an array, and the byte at which its values begin, after checking its header.
 
-    NumPy parses a header as Python source, which takes longer than all else for a small array. So the header that a
-    saved array has by its record is made and compared; only one that differs is parsed, to say what is wrong.
+    NumPy parses a header as Python source, which for a small array takes longer than everything else. So we build the
+    header that the record in model.json implies and compare bytes. Only a header that differs is parsed, to find out
+    what is wrong.
     """
     shape, kind = tuple(record["shape"]), record["dtype"]
     with io.BytesIO() as file:
@@ -232,7 +233,7 @@ def _read_header(path: Path, record: dict[str, Any], begin: bytes) -> tuple[tupl
 def _content(path: Path, size: int, mmap: bool) -> np.ndarray:
     """Return the bytes of a file, mapped or read.
 
-    Checksum and values are compared on the mapped pages that the model uses afterwards: reading the file once more for
-    its checksum took as long as the checksum itself.
+    Checksums and values are checked on the mapped pages that the model uses afterwards. Reading the file a second time
+    for its checksum took as long as computing the checksum.
     """
     return np.memmap(path, np.uint8, "r") if mmap and size else np.fromfile(path, np.uint8)

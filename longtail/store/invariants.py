@@ -1,8 +1,8 @@
-"""What the arrays of a model folder must be, declared by each class and checked before any kernel sees them.
+"""Rules for the arrays of a model folder, declared by each class and checked before any kernel uses the arrays.
 
-Kernels use numbers of an array as addresses, so that one wrong index would make them read or write out of bounds. A
-class therefore declares its arrays as :class:`Rules`: type and shape of each, and what its values may be. Sizes have
-names. A name that occurs in several shapes is the same size in all of them:
+Kernels use the values of some arrays as indices without checking bounds: one wrong index would make them read or write
+memory that is not theirs. Each class therefore declares its arrays as :class:`Rules`: the type and shape of each, and
+which values it may hold. Sizes have names. A name that occurs in several shapes stands for the same size in all:
 
 >>> rules = Rules({"ptr": pointers("rows+1", into="entries"), "labels": indices("entries", below="L")})
 >>> arrays = {"ptr": np.array([0, 1, 3]), "labels": np.array([0, 4, 2], np.int32)}
@@ -31,40 +31,40 @@ from longtail.sparse import frozen
 
 Sizes = dict[str, int]
 Read = Callable[[int], None]
-_BLOCK = 1 << 18  # bytes looked at together: few enough to stay in the cache
-_ON_ONE_THREAD = 1 << 21  # bytes that are looked at before other threads have begun
+_BLOCK = 1 << 18  # bytes that are checked together: few enough to stay in the cache
+_ONE_THREAD_BYTES = 1 << 21  # one thread checks so much before other threads have even started
 _SIZE = re.compile(r"(?:(\d+)\*)?([A-Za-z_][\w.]*)(?:\+(\d+))?")
-_FIRST_OF_SEVERAL = 0x80  # bytes below are characters of their own
-_PIECE = 2048  # bytes of a text that are looked at together; those that are ASCII are not decoded
-_LARGEST = 1e18  # beyond what training can give a weight
+_NOT_ASCII = 0x80  # smaller bytes are ASCII characters
+_PIECE = 2048  # bytes of a text that are checked together; pieces of nothing but ASCII are not decoded
+_LARGEST = 1e18  # larger than any weight that training can produce
 _POINTERS, _INDICES = "i4 i8", "i4"
-_ALL_BITS, _MAGNITUDE = np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)  # the latter without the sign
+_ALL_BITS, _WITHOUT_SIGN = np.uint32(0xFFFFFFFF), np.uint32(0x7FFFFFFF)
 CHANGED = "has changed since the model was saved"
 REMEDY = "Train or copy the model again."
 
 
 @dataclass(frozen=True)
 class Array:
-    """What one array must be; see :func:`floats`, :func:`indices`, :func:`pointers`, :func:`flags`, :func:`codes`.
+    """The rule for one array. Make it with :func:`floats`, :func:`indices`, :func:`pointers`, :func:`flags` and so on.
 
     Parameters
     ----------
     dtypes : str
-        Types it may have, separated by spaces: "f4", "i4 i8".
+        Allowed types, separated by spaces: "f4", "i4 i8".
     shape : str
-        Its sizes, separated by spaces: numbers, names, or names with a factor and a summand, such as "T 2*D+1".
+        Sizes, separated by spaces: numbers, names, or names with a factor and a summand, such as "T 2*D+1".
     finite : bool
-        Whether NaN and infinity are refused.
+        Refuse NaN and infinity.
     least, above : float, optional
-        Smallest value, included or not.
+        Lower bound of the values: `least` is allowed itself, `above` is not.
     most : float, optional
-        Largest value.
+        Largest allowed value.
     below : str, optional
-        The size that all values are smaller than.
+        Name of a size. All values must be smaller than it.
     into : str, optional
-        The size that the last value equals; the first is 0, and values never descend.
+        Name of a size. Values must start at 0, never descend, and end at this size.
     distinct : bool
-        Whether no value occurs twice.
+        Refuse values that occur twice.
     """
 
     dtypes: str
@@ -80,21 +80,21 @@ class Array:
 
 @dataclass(frozen=True)
 class Relation:
-    """What several arrays must be together.
+    """A rule for several arrays together.
 
     Parameters
     ----------
     holds : callable
-        Takes the arrays (without `prefix`), all sizes by name, and a function `read`; returns whether the relation
-        holds.
+        Function of the arrays (named without `prefix`), of all sizes by name, and of a function `read`. It returns
+        whether the arrays satisfy the rule.
     problem : str
-        What is wrong otherwise, as it continues "the arrays … ".
+        What is wrong otherwise: the end of a sentence that begins with "the arrays".
     over : str, optional
-        A large array whose checksum is computed piece by piece: `holds` calls ``read(stop)`` before it looks at the
-        values before `stop`, which are in the cache then. Other arrays may still be unchecked meanwhile, so that
-        `holds` must not rely on any of their values.
+        Name of a large array. While `holds` checks it, its checksum is computed piece by piece: `holds` must call
+        ``read(stop)`` before it uses the values before `stop`, which are then in the cache. Other arrays may still be
+        unchecked at that time, so `holds` must not rely on their values.
     prefix : str
-        How the names of the arrays begin.
+        Beginning of the names of the arrays.
     """
 
     holds: Callable[[Mapping[str, np.ndarray], Sizes, Read], bool]
@@ -105,7 +105,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Rules:
-    """The arrays of a model: exactly these, and how they fit together."""
+    """All arrays of a model, and the relations between them. A folder must hold exactly these arrays."""
 
     arrays: Mapping[str, Array] = field(default_factory=dict)
     relations: tuple[Relation, ...] = ()
@@ -121,32 +121,35 @@ class Rules:
 
 @dataclass(frozen=True)
 class Checksum:
-    """The CRC-32 that the file of an array must have, and the header that comes before its values."""
+    """The CRC-32 that the file of an array must have, and the header of the file, which precedes the values."""
 
     header: np.ndarray
     crc32: int
 
     def matches(self, array: np.ndarray) -> bool:
-        """Return whether header and values are what was saved."""
+        """Return whether header and values are the ones that were saved."""
         return zlib.crc32(array.reshape(-1).data, zlib.crc32(self.header.data)) == self.crc32
 
 
 class _Reading:
-    """Compute a checksum piece by piece, each before its values are looked at: memory is slower than comparisons."""
+    """Compute the checksum of an array piece by piece, each piece just before its values are checked.
+
+    Reading memory takes longer than the checks. This way every value is read into the cache only once.
+    """
 
     def __init__(self, array: np.ndarray, checksum: Checksum | None) -> None:
-        self.flat = np.asarray(array).reshape(-1)  # of no subclass, which would slow down each step
-        self.checksum, self.at = checksum, 0
+        self.flat = np.asarray(array).reshape(-1)  # a plain array: slices of numpy.memmap are slow
+        self.checksum, self.position = checksum, 0
         self.crc = 0 if checksum is None else zlib.crc32(checksum.header.data)
 
     def __call__(self, stop: int) -> None:
-        """Read the values before `stop`."""
-        if self.checksum is not None and stop > self.at:
-            self.crc = zlib.crc32(self.flat[self.at : stop].data, self.crc)
-            self.at = stop
+        """Add the values up to `stop` to the checksum."""
+        if self.checksum is not None and stop > self.position:
+            self.crc = zlib.crc32(self.flat[self.position : stop].data, self.crc)
+            self.position = stop
 
     def is_unchanged(self) -> bool:
-        """Read the rest, and return whether all is what was saved."""
+        """Add the remaining values, and return whether the array is the one that was saved."""
         self(len(self.flat))
         return self.checksum is None or self.crc == self.checksum.crc32
 
@@ -154,28 +157,28 @@ class _Reading:
 def floats(
     shape: str, dtypes: str = "f4", *, least: float = -_LARGEST, above: float | None = None, most: float = _LARGEST
 ) -> Array:
-    """Declare an array of finite numbers, none so large that products of two overflow."""
+    """Declare an array of finite numbers, small enough that the product of two does not overflow."""
     return Array(dtypes, shape, finite=True, least=least, above=above, most=most)
 
 
 def cosines(shape: str) -> Array:
-    """Declare an array of numbers from -1 to 1, but for rounding: coordinates of vectors of length 1."""
+    """Declare an array of coordinates of unit vectors: numbers from -1 to 1, with a margin for rounding."""
     return floats(shape, least=-1.01, most=1.01)
 
 
 def indices(shape: str, below: str, *, distinct: bool = False, dtypes: str = _INDICES) -> Array:
-    """Declare an array of whole numbers from 0 that are smaller than a size."""
+    """Declare an array of indices: whole numbers from 0 that are smaller than the size `below`."""
     return Array(dtypes, shape, least=0, below=below, distinct=distinct)
 
 
 def pointers(shape: str, into: str, dtypes: str = _POINTERS) -> Array:
-    """Declare the starts of rows: from 0, never descending, to the length of the array that they point into."""
+    """Declare row starts: they begin at 0, never descend, and end at the length of the array that they point into."""
     return Array(dtypes, shape, into=into)
 
 
-def counts(shape: str, dtypes: str = "i4 i8") -> Array:
+def counts(shape: str) -> Array:
     """Declare an array of whole numbers from 0."""
-    return Array(dtypes, shape, least=0)
+    return Array("i4 i8", shape, least=0)
 
 
 def flags(shape: str) -> Array:
@@ -184,28 +187,28 @@ def flags(shape: str) -> Array:
 
 
 def codes(shape: str, dtypes: str = "i1") -> Array:
-    """Declare an array in which every value of its type is allowed."""
+    """Declare an array that may hold any value of its type."""
     return Array(dtypes, shape)
 
 
 def csr(name: str, rows: str, columns: str, *, data: bool = True, unit: bool = False) -> Rules:
-    """Declare the arrays of a sparse matrix as :func:`longtail.sparse.csr_arrays` names them.
+    """Declare the arrays of a sparse matrix, with the names of :func:`longtail.sparse.csr_arrays`.
 
-    Without `data` its values are not stored; with `unit` its rows have length 1.
+    Without `data` its values are not stored. With `unit` its rows have length 1.
     """
     entries = f"{name}.entries"
     arrays = {
         f"{name}_indptr": pointers(f"{rows}+1", into=entries),
-        f"{name}_indices": indices(entries, below=columns, dtypes="i4 i8"),  # wide after rows were appended
+        f"{name}_indices": indices(entries, below=columns, dtypes="i4 i8"),  # i8 after rows were appended
     }
     return Rules(arrays | ({f"{name}_data": cosines(entries) if unit else floats(entries)} if data else {}))
 
 
 def packed_names(blob: str, offsets: str, n: str, *, decoded: bool = True) -> Rules:
-    """Declare strings packed into one block: bytes, and where each string begins.
+    """Declare strings packed into one block: their bytes, and where each string begins.
 
-    Unless `decoded`, the bytes may be anything: :class:`longtail.names.Names` refuses what is not text where it is
-    read, and no kernel sees it. Looking at all of it was half the cost of the checks of a small model.
+    Without `decoded`, the bytes are not checked: no kernel uses them, and :class:`longtail.names.Names` raises an error
+    when it decodes bytes that are not text. Checking all bytes took half the time of the checks of a small model.
     """
 
     def are_text(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
@@ -218,33 +221,33 @@ def packed_names(blob: str, offsets: str, n: str, *, decoded: bool = True) -> Ru
 
 
 def is_text(content: np.ndarray, offsets: np.ndarray) -> bool:
-    """Return whether bytes are UTF-8 and no offset is inside of a character; pieces of ASCII need no closer look.
+    """Return whether bytes are UTF-8 and no offset lies inside a character. The offsets must ascend.
 
-    Offsets ascend. Surrogates are let through, as Python does with "surrogatepass". Python's own decoder is as fast as
-    a kernel, and a kernel would have to be compiled before the first answer.
+    Only pieces that are not pure ASCII are decoded. Surrogates are allowed, as with Python's "surrogatepass". Python's
+    decoder is as fast as a kernel, and a kernel would have to be compiled before the first prediction.
     """
-    content, offsets = np.asarray(content), np.asarray(offsets)  # of no subclass, which would slow down each step
+    content, offsets = np.asarray(content), np.asarray(offsets)  # plain arrays: slices of numpy.memmap are slow
     size = len(content) // _PIECE * _PIECE
-    pieces = content[:size].reshape(-1, _PIECE).max(axis=1) >= _FIRST_OF_SEVERAL
-    rest = size < len(content) and content[size:].max() >= _FIRST_OF_SEVERAL
-    others = np.concatenate([[False], pieces, [rest], [False]])  # whether a piece is more than ASCII
-    edges = np.minimum(np.flatnonzero(others[1:] != others[:-1]) * _PIECE, len(content))
+    pieces = content[:size].reshape(-1, _PIECE).max(axis=1) >= _NOT_ASCII
+    rest = size < len(content) and content[size:].max() >= _NOT_ASCII
+    not_ascii = np.concatenate([[False], pieces, [rest], [False]])
+    edges = np.minimum(np.flatnonzero(not_ascii[1:] != not_ascii[:-1]) * _PIECE, len(content))
     if not len(edges):
         return True
-    places = np.searchsorted(offsets, edges).tolist()
-    begun = np.concatenate([offsets[slice(*pair)] for pair in zip(places[::2], places[1::2], strict=True)])
+    positions = np.searchsorted(offsets, edges).tolist()
+    starts = np.concatenate([offsets[slice(*pair)] for pair in zip(positions[::2], positions[1::2], strict=True)])
     runs = [content[slice(*pair)] for pair in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)]
-    joined = b" ".join([run.tobytes() for run in runs])  # no character goes on beyond its run: all around is ASCII
-    return _are_characters(np.frombuffer(joined, np.uint8)) and not _continues(content[begun]).any()
+    joined = b" ".join([run.tobytes() for run in runs])  # no character extends beyond its run: ASCII is on both sides
+    return _is_utf8(np.frombuffer(joined, np.uint8)) and not _is_continuation(content[starts]).any()
 
 
-def _are_characters(content: np.ndarray) -> bool:
-    """Return whether Python's decoder takes all bytes."""
+def _is_utf8(content: np.ndarray) -> bool:
+    """Return whether Python's decoder accepts all bytes."""
     begin = 0
     while begin < len(content):
         end = min(begin + _BLOCK, len(content))
-        while begin + _BLOCK - 4 < end < len(content) and _continues(content[end]):
-            end -= 1  # cut between two characters; of more bytes that continue one, the decoder finds the error
+        while begin + _BLOCK - 4 < end < len(content) and _is_continuation(content[end]):
+            end -= 1  # cut between two characters; a run of more than 3 such bytes is an error for the decoder
         try:
             content[begin:end].tobytes().decode("utf-8", "surrogatepass")
         except UnicodeDecodeError:
@@ -253,8 +256,8 @@ def _are_characters(content: np.ndarray) -> bool:
     return True
 
 
-def _continues(byte: np.ndarray) -> np.ndarray:
-    """Return whether bytes are not the first of their character."""
+def _is_continuation(byte: np.ndarray) -> np.ndarray:
+    """Return whether bytes are continuation bytes of UTF-8: not the first of their character."""
     return (byte & 0xC0) == 0x80
 
 
@@ -265,39 +268,39 @@ def check_arrays(
     where: str | os.PathLike[str],
     checksums: Mapping[str, Checksum] | None = None,
 ) -> Sizes:
-    """Compare arrays with their rules; return all sizes, those found in shapes too.
+    """Raise an error if an array breaks its rule. Return all sizes, including those that the shapes give.
 
     Parameters
     ----------
     rules : Rules
     arrays : dict of arrays
     sizes : dict of str to int
-        Sizes that are known already, such as D features and L labels.
+        Sizes that are known beforehand, such as D features and L labels.
     where : path-like
         The folder, for error messages.
     checksums : dict of Checksum, optional
-        Checksums of the arrays, compared in the same pass: memory is slower than the comparisons.
+        Checksums of the arrays, compared in the same pass, as reading memory takes longer than the checks.
     """
     known: Sizes = dict(sizes)
     where = os.fspath(where)
     for name in sorted(rules.arrays.keys() ^ arrays.keys()):
-        what = "is missing" if name in rules.arrays else "is no part of such a model"
+        what = "is missing" if name in rules.arrays else "does not belong to such a model"
         raise ModelError(f"{where}: {name}.npy {what}. {REMEDY}")
     for name, rule in rules.arrays.items():
-        problem = _form_problem(rule, arrays[name], known)
+        problem = _shape_problem(rule, arrays[name], known)
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
-    large = sum(array.nbytes for array in arrays.values()) > _ON_ONE_THREAD
+    large = sum(array.nbytes for array in arrays.values()) > _ONE_THREAD_BYTES
     over = {relation.prefix + relation.over: relation for relation in rules.relations if relation.over}
     broken: list[Relation] = []
 
-    def work(name: str) -> str | None:
+    def check_values(name: str) -> str | None:
         reading = _Reading(arrays[name], (checksums or {}).get(name))
         if name in over and not _holds(over[name], arrays, known, reading):
             broken.append(over[name])
-        return _problem(rules.arrays[name], reading, known)
+        return _value_problem(rules.arrays[name], reading, known)
 
-    problems = pool.run(work, rules.arrays, None if large else 1)
+    problems = pool.run(check_values, rules.arrays, None if large else 1)
     for name, problem in zip(rules.arrays, problems, strict=True):
         if problem:
             raise ModelError(f"{where}: {name}.npy {problem}. {REMEDY}")
@@ -308,12 +311,12 @@ def check_arrays(
 
 
 def _holds(relation: Relation, arrays: Mapping[str, np.ndarray], known: Sizes, read: Read) -> bool:
-    own = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
-    return relation.holds(own, known, read)
+    prefixed = {name.removeprefix(relation.prefix): a for name, a in arrays.items() if name.startswith(relation.prefix)}
+    return relation.holds(prefixed, known, read)
 
 
-def _form_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
-    """Compare type and shape, and learn sizes that are not known yet."""
+def _shape_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
+    """Return what is wrong with the type or shape of an array, or None. Add new sizes to `known`."""
     if array.dtype not in _types(rule.dtypes):
         return f"holds {array.dtype}, not {' or '.join(map(str, _types(rule.dtypes)))}"
     wanted = rule.shape.split()
@@ -321,19 +324,19 @@ def _form_problem(rule: Array, array: np.ndarray, known: Sizes) -> str | None:
         return f"has {array.ndim} dimensions, not {len(wanted)}"
     for size, text in zip(array.shape, wanted, strict=True):
         if not _fits(size, text, known):
-            return f"is {_times(array.shape)}, not {_times(tuple(_shown(one, known) for one in wanted))}"
+            return f"is {_times(array.shape)}, not {_times(tuple(_shown(text, known) for text in wanted))}"
     return None
 
 
 def _fits(size: int, text: str, known: Sizes) -> bool:
-    """Compare one size with its declaration; a name that is met for the first time is given the size it then has."""
+    """Return whether one size fits its declaration. A name that occurs for the first time is added to `known`."""
     if text.isdigit():
         return size == int(text)
-    factor, name, more = _parsed(text)
+    factor, name, summand = _parsed(text)
     if name in known:
-        return size == factor * known[name] + more
-    known[name], rest = divmod(size - more, factor)
-    return rest == 0 and size >= more
+        return size == factor * known[name] + summand
+    known[name], rest = divmod(size - summand, factor)
+    return rest == 0 and size >= summand
 
 
 @lru_cache(maxsize=256)
@@ -352,8 +355,8 @@ def size_of(text: str, sizes: Mapping[str, int]) -> int:
     """Return the value of a size such as "2*D+1"."""
     if text.isdigit():
         return int(text)
-    factor, name, more = _parsed(text)
-    return factor * sizes[name] + more
+    factor, name, summand = _parsed(text)
+    return factor * sizes[name] + summand
 
 
 def _shown(text: str, known: Sizes) -> Any:
@@ -364,8 +367,8 @@ def _times(shape: tuple[Any, ...]) -> str:
     return " x ".join(map(str, shape))
 
 
-def _problem(rule: Array, reading: _Reading, known: Sizes) -> str | None:
-    """Look at all values, in one pass where nothing is wrong, and return the first problem."""
+def _value_problem(rule: Array, reading: _Reading, known: Sizes) -> str | None:
+    """Return what is wrong with the values of an array, or None. If nothing is wrong, one pass is enough."""
     flat = reading.flat
     below = None if rule.below is None else size_of(rule.below, known)
     bounds = _bit_bounds(rule, flat.dtype, below)
@@ -380,25 +383,27 @@ def _problem(rule: Array, reading: _Reading, known: Sizes) -> str | None:
 
 
 def _blocks(flat: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield blocks of values that stay in the cache, each with where it ends."""
+    """Yield the end of each block of values, and the block, which is small enough to stay in the cache."""
     size = _BLOCK // flat.dtype.itemsize
     return ((start + size, flat[start : start + size]) for start in range(0, len(flat), size))
 
 
 class _BitBounds(NamedTuple):
-    """Bounds of values of 32 bits, of which only the bits of a mask count, as whole numbers without a sign."""
+    """Bounds of 32-bit values, compared as unsigned integers after masking some of their bits."""
 
     mask: np.uint32
     least: np.uint32
-    extent: int  # from the least to the largest
+    extent: int  # largest minus least allowed value
 
 
 @lru_cache(maxsize=256)
 def _bit_bounds(rule: Array, dtype: np.dtype[Any], below: int | None) -> _BitBounds | Literal[False] | None:
-    """Return bounds that surely keep the rule; False where the type keeps it, None where values must be compared.
+    """Return bounds on the bits of values that guarantee the rule.
 
-    Whole numbers from 0, taken as unsigned, have one bound only: a negative one becomes large. The bits of real numbers
-    that are not negative have the same order as the numbers, with infinity and NaN above all others.
+    Return False if every value of the type satisfies the rule, and None if the values themselves must be compared.
+
+    For integers from 0, one comparison is enough: read as unsigned, negative ones become large. Floats that are not
+    negative have the same order as their bits, with infinity and NaN above all others.
     """
     low = rule.least if rule.above is None else rule.above
     high = rule.most if below is None else below - 1
@@ -414,16 +419,16 @@ def _bit_bounds(rule: Array, dtype: np.dtype[Any], below: int | None) -> _BitBou
         return None
     first, last = (int(np.float32(limit).view(np.uint32)) for limit in (low, high))
     if low < 0:
-        return _BitBounds(_MAGNITUDE, np.uint32(0), last)
+        return _BitBounds(_WITHOUT_SIGN, np.uint32(0), last)
     least = first + (rule.above is not None)
     return _BitBounds(_ALL_BITS, np.uint32(least), last - least)
 
 
 def _range_problem(rule: Array, flat: np.ndarray, below: int | None) -> str | None:
-    """Compare all values with their bounds."""
+    """Return which bound the values break, or None."""
     for _, block in _blocks(flat):
         low, high = block.min(), block.max()
-        if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN where a value is
+        if rule.finite and not (np.isfinite(low) and np.isfinite(high)):  # both are NaN if any value is
             return "holds NaN or infinity"
         if rule.least is not None and low < rule.least:
             return f"holds {low}, but its values must be at least {rule.least:g}"
@@ -437,7 +442,7 @@ def _range_problem(rule: Array, flat: np.ndarray, below: int | None) -> str | No
 
 
 def _order_problem(rule: Array, flat: np.ndarray, known: Sizes) -> str | None:
-    """Compare values with each other."""
+    """Return what is wrong with the order of the values or with repeated values, or None."""
     if flat.dtype.kind == "b" and len(flat) and flat.view(np.uint8).max() > 1:
         return "holds bytes that are neither 0 nor 1"
     if rule.into is not None:
@@ -447,5 +452,5 @@ def _order_problem(rule: Array, flat: np.ndarray, known: Sizes) -> str | None:
         if not check.never_descends(frozen(flat)):
             return "descends"
     if rule.distinct and len(flat) and np.bincount(flat).max() > 1:
-        return "holds a number twice"
+        return "holds the same number twice"
     return None

@@ -1,9 +1,12 @@
-"""Who works on a folder: the process, recognised by its number, start time and place, and the lock that it holds.
+"""Find out which process works on a folder, and whether it is still alive.
 
-A process number alone is not enough: numbers are used again, and containers that share a disk count for themselves.
-Leftovers of a process that was killed carry its identity in their names, so that a later save can tell them from the
-work of a process that is alive. Of a process in another container or on another machine that cannot be seen. It counts
-as alive until the lock of the folder, which the system releases when a process ends, shows that it is gone.
+A process is identified by its number, its start time, and the machine and container where it runs. The number alone is
+not enough: numbers are used again, and containers that share a disk have numbers of their own. Temporary files contain
+the identity of their process in their names, so that a later save can distinguish the leftovers of a killed process
+from the work of a process that is alive.
+
+Whether a process in another container or on another machine is alive cannot be looked up. It counts as alive until the
+lock of the folder shows that it is gone: the system releases the lock when a process ends.
 """
 
 from __future__ import annotations
@@ -24,24 +27,24 @@ from typing import IO, NamedTuple
 
 from longtail.errors import DataError
 
-_PATIENCE = 60  # seconds
+_LOCK_WAIT_SECONDS = 60
 _IDENTITY = r"(?P<pid>\d+)-(?P<start>\d+)-(?P<machine>[0-9a-f]{4})(?P<boot>[0-9a-f]{4})(?P<space>[0-9a-f]{4})"
 _OWNER = re.compile(_IDENTITY)
 _OWNED = re.compile(rf"\.(?P<name>.+)\.(?P<role>new|old)-{_IDENTITY}-[0-9a-f]{{8}}", re.DOTALL)
 
 
 class Owner(NamedTuple):
-    """A process: its number, its start time, and short checksums of the place where it runs."""
+    """A process: its number, its start time, and short checksums of where it runs."""
 
     pid: int
     start: int
     machine: str
-    boot: str  # of the system since it was started
-    space: str  # within which numbers of processes count: one per container
+    boot: str  # changes with each start of the system
+    space: str  # the namespace of process numbers: one per container
 
     @classmethod
     def of(cls, match: re.Match[str]) -> Owner:
-        """Return the owner that stands in a name."""
+        """Return the owner from a match of the pattern of its identity."""
         return cls(int(match["pid"]), int(match["start"]), match["machine"], match["boot"], match["space"])
 
     def __str__(self) -> str:
@@ -51,24 +54,27 @@ class Owner(NamedTuple):
         """Return whether a process with this number can be looked up here."""
         return (self.boot, self.space) == this_process()[3:]
 
-    def is_gone(self, alone: bool = False) -> bool:
+    def is_gone(self, has_lock: bool = False) -> bool:
         """Return whether the process has ended.
 
-        With `alone`, a lock keeps other processes of this machine away from what it worked on: one that cannot be
-        seen from here has ended.
+        `has_lock` means that this process has the lock of what the other worked on. A process that cannot be looked up
+        from here then must have ended, or it would still have the lock.
         """
-        own = this_process()
-        if self.boot != own.boot:
-            return self.machine == own.machine  # which was started again since
-        return not is_alive(self.pid, self.start) if self.space == own.space else alone
+        here = this_process()
+        if self.boot != here.boot:
+            return self.machine == here.machine  # this machine has been restarted since
+        return not is_alive(self.pid, self.start) if self.space == here.space else has_lock
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process began, in ticks since the system did; 0 where the system does not tell, None for none."""
+    """Return when a process started, in ticks since the system started.
+
+    Return 0 if the system does not provide it, and None if there is no such process.
+    """
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         fields = text.rpartition(")")[2].split()
-        return None if fields[0] == "Z" else int(fields[19])  # a zombie does no more work
+        return None if fields[0] == "Z" else int(fields[19])  # a zombie no longer works
     except (OSError, ValueError, IndexError):
         pass
     if Path("/proc/self/stat").exists():
@@ -82,7 +88,7 @@ def start_time(pid: int) -> int | None:
     return 0
 
 
-@lru_cache(maxsize=4)  # by process number: a fork has another one
+@lru_cache(maxsize=4)  # by process number, because a fork has another one
 def _owner_of(pid: int) -> Owner:
     name = socket.gethostname()
     boot = _text_of("/proc/sys/kernel/random/boot_id") or name
@@ -103,18 +109,18 @@ def _text_of(path: str) -> str:
 
 
 def this_process() -> Owner:
-    """Return the owner that this process is."""
+    """Return the identity of this process."""
     return _owner_of(os.getpid())
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Return whether the process with this number and start time still runs."""
+    """Return whether the process with this number and start time is still running."""
     now = start_time(pid)
     return now is not None and (start == 0 or now == 0 or now == start)
 
 
-def leftovers(target: Path, role: str | None = None, alone: bool = False) -> list[Path]:
-    """List what processes that are gone have left beside `target`; `alone` as in :meth:`Owner.is_gone`."""
+def leftovers(target: Path, role: str | None = None, has_lock: bool = False) -> list[Path]:
+    """List the temporary files of `target` whose processes have ended. `has_lock` is as in :meth:`Owner.is_gone`."""
     try:
         entries = [entry for entry in os.listdir(target.parent) if entry.startswith(f".{target.name}.")]
     except OSError:
@@ -123,12 +129,15 @@ def leftovers(target: Path, role: str | None = None, alone: bool = False) -> lis
     return [
         target.parent / entry
         for entry, match in matches
-        if match and match["name"] == target.name and role in (None, match["role"]) and Owner.of(match).is_gone(alone)
+        if match
+        and match["name"] == target.name
+        and role in (None, match["role"])
+        and Owner.of(match).is_gone(has_lock)
     ]
 
 
 def is_unfinished(path: Path) -> bool:
-    """Return whether this is what a save writes before it is done: a folder not yet in its place, or a lock."""
+    """Return whether a path is one that exists only during a save: a temporary folder or a lock."""
     if path.is_symlink():
         return False
     if path.is_dir():
@@ -136,18 +145,18 @@ def is_unfinished(path: Path) -> bool:
     return path.name.startswith(".") and path.suffix == ".lock" and not _is_foreign(path)
 
 
-def remove_leftovers(target: str | os.PathLike[str], alone: bool = False) -> None:
-    """Remove what processes that are gone have left beside `target`; what cannot be removed stays."""
-    _remove_all(leftovers(Path(target), alone=alone))
+def remove_leftovers(target: str | os.PathLike[str], has_lock: bool = False) -> None:
+    """Remove the temporary files of `target` whose processes have ended. Those that cannot be removed stay."""
+    _remove_all(leftovers(Path(target), has_lock=has_lock))
 
 
 def remove_leftovers_in(folder: str | os.PathLike[str]) -> None:
-    """Remove what processes that are gone have left half-written below `folder`, which this process holds.
+    """Remove what ended processes have left half-written below `folder`. This process must have locked the folder.
 
-    What was moved aside in the instant of a swap goes back to its place, if nothing has come there.
+    A folder that was moved aside during a swap is moved back, unless another one has taken its name.
     """
-    found = [(path, _OWNED.fullmatch(path.name)) for path in Path(folder).rglob(".*")]
-    gone = [(path, match) for path, match in found if match and Owner.of(match).is_gone(alone=True)]
+    matches = [(path, _OWNED.fullmatch(path.name)) for path in Path(folder).rglob(".*")]
+    gone = [(path, match) for path, match in matches if match and Owner.of(match).is_gone(has_lock=True)]
     for path, match in gone:
         target = path.with_name(match["name"])
         if match["role"] == "old" and not target.exists():
@@ -165,67 +174,77 @@ def _remove_all(paths: list[Path]) -> None:
 
 
 @contextmanager
-def held(target: Path) -> Iterator[None]:
-    """Hold a folder while it is written: another process that wants to write it meanwhile is refused.
+def locked(target: Path) -> Iterator[None]:
+    """Lock a folder while it is written, so that no other process writes it at the same time.
 
-    The lock is a file beside the folder that names its owner. A lock of a process that is gone is taken over. As a save
-    is short, one that meets another waits for a while, so that hours of training are not lost.
+    The lock is a file next to the folder, which contains the identity of its owner. If that process has ended, this one
+    takes over the lock. A save that finds a lock waits for a while, because other saves are short and hours of training
+    would be lost otherwise.
     """
-    lock = target.with_name(f".{target.name}.lock")
-    mine = this_process()
-    give_up = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
-        except FileExistsError:
-            if _is_foreign(lock):
-                raise DataError(
-                    "is not a lock of longtail, so it is not touched, and nothing can be saved beside it",
-                    path=lock,
-                    remedy="Move it away, or choose another folder",
-                ) from None
-            owner = _owner(lock)
-            if owner == mine:
-                break  # another thread of this process, or a save inside a save: both end whole
-            if owner is None or _has_left(owner, lock):
-                _remove_stale(lock, owner)
-            elif time.monotonic() < give_up:
-                time.sleep(0.05)
-            else:
-                elsewhere = "" if owner.is_visible() else " of another container or machine"
-                raise DataError(
-                    f"process {owner.pid}{elsewhere} is writing this folder now",
-                    path=target,
-                    remedy="Wait until it is done, stop it, or choose another folder"
-                    + (f". If it has ended, remove {lock}" if elsewhere else ""),
-                ) from None
-            continue
-        try:
-            file = os.fdopen(descriptor, "w")
-            file.write(str(mine))
-            file.flush()
-        except OSError:  # a full disk: a lock without a name would stay
-            with contextlib.suppress(OSError):
-                file.close()
-            lock.unlink(missing_ok=True)
-            raise
-        try:
-            _lock_of_system(file)
-            yield
-        finally:
-            file.close()  # which gives the lock of the system back
-            if _owner(lock) == mine:
-                with contextlib.suppress(OSError):
-                    lock.unlink()
+    lock, mine = target.with_name(f".{target.name}.lock"), this_process()
+    descriptor = _create_lock(lock, target)
+    if descriptor is None:  # this process has it: in another thread, or in a save around this one
+        yield
         return
-    yield
+    try:
+        file = os.fdopen(descriptor, "w")
+        file.write(str(mine))
+        file.flush()
+    except OSError:  # the disk is full: do not leave a lock without an owner
+        with contextlib.suppress(OSError):
+            file.close()
+        lock.unlink(missing_ok=True)
+        raise
+    try:
+        _lock_of_system(file)
+        yield
+    finally:
+        file.close()  # releases the lock of the system, too
+        if _owner(lock) == mine:
+            with contextlib.suppress(OSError):
+                lock.unlink()
+
+
+def _create_lock(lock: Path, target: Path) -> int | None:
+    """Create the lock file of `target`, and return its descriptor, or None if this process has the lock already.
+
+    Wait as long as another process has it, and raise an error when that takes too long.
+    """
+    deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+    while True:
+        with contextlib.suppress(FileExistsError):
+            return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
+        if _is_foreign(lock):
+            raise DataError(
+                "is not a lock of longtail, so it is not touched, and nothing can be saved beside it",
+                path=lock,
+                remedy="Move it away, or choose another folder",
+            )
+        owner = _owner(lock)
+        if owner == this_process():
+            return None
+        if owner is None or _has_ended(owner, lock):
+            _remove_stale(lock, owner)
+        elif time.monotonic() < deadline:
+            time.sleep(0.05)
+        else:
+            elsewhere = "" if owner.is_visible() else " of another container or machine"
+            raise DataError(
+                f"process {owner.pid}{elsewhere} is writing this folder now",
+                path=target,
+                remedy="Wait until it is done, stop it, or choose another folder"
+                + (f". If it has ended, remove {lock}" if elsewhere else ""),
+            )
 
 
 def _is_foreign(lock: Path) -> bool:
-    """Return whether a file is another's: a lock names its owner, or is empty if its owner was killed before that."""
+    """Return whether a file with the name of a lock is not a lock of longtail.
+
+    A lock contains its owner's identity. It is empty if its owner was killed before it could write that.
+    """
     try:
         text = lock.read_text() if stat.S_ISREG(lock.lstat().st_mode) else "?"
-    except FileNotFoundError:  # given back just now
+    except FileNotFoundError:  # released just now
         return False
     except (OSError, ValueError):
         return True
@@ -233,7 +252,7 @@ def _is_foreign(lock: Path) -> bool:
 
 
 def _owner(lock: Path) -> Owner | None:
-    """Return the process that holds a lock; None where the file does not name one."""
+    """Return the process that has a lock, or None if the file does not contain its identity."""
     try:
         match = _OWNER.fullmatch(lock.read_text())
     except (OSError, ValueError):
@@ -241,9 +260,9 @@ def _owner(lock: Path) -> Owner | None:
     return Owner.of(match) if match else None
 
 
-def _has_left(owner: Owner, lock: Path) -> bool:
-    """Return whether the owner of a lock has ended; if it cannot be seen from here, the system's lock shows it."""
-    if owner.is_gone() or not owner.is_gone(alone=True):
+def _has_ended(owner: Owner, lock: Path) -> bool:
+    """Return whether the owner of a lock has ended. If it cannot be looked up from here, try the system's lock."""
+    if owner.is_gone() or not owner.is_gone(has_lock=True):
         return owner.is_gone()
     try:
         with lock.open("r+") as file:
@@ -253,7 +272,7 @@ def _has_left(owner: Owner, lock: Path) -> bool:
 
 
 def _lock_of_system(file: IO[str]) -> bool:
-    """Take the lock that the system keeps on an open file; return False where another process has it."""
+    """Take the system's lock on an open file. Return False if another process has it."""
     try:
         import fcntl
 
@@ -264,13 +283,14 @@ def _lock_of_system(file: IO[str]) -> bool:
 
 
 def _remove_stale(lock: Path, owner: Owner | None) -> None:
-    """Remove a lock whose owner is gone.
+    """Remove a lock whose owner has ended.
 
-    One without a name, or of a process that cannot be seen, gets time to be named and locked: it may be a moment old.
+    If the lock is empty, or its owner cannot be looked up, wait a moment and check again: the lock may be so new that
+    its owner has not written its identity yet, or not taken the system's lock.
     """
     if owner is None or not owner.is_visible():
         time.sleep(0.05)
-        if _owner(lock) != owner or (owner is not None and not _has_left(owner, lock)):
+        if _owner(lock) != owner or (owner is not None and not _has_ended(owner, lock)):
             return
     with contextlib.suppress(OSError):
         lock.unlink()

@@ -1,8 +1,8 @@
-"""Decide what may be replaced or removed on disk: an empty folder, or a folder that longtail itself wrote.
+"""Decide which folders and files may be replaced or removed: empty folders, and those that longtail itself wrote.
 
-A path may come from a user or from a settings file of unknown origin. Before anything is written there, and again
-before anything is removed, the content is checked: a folder belongs to longtail only if it has a ``model.json`` of
-longtail and every other entry is an array or a part listed there.
+A path may come from a user or from a settings file of unknown origin. The content is checked before anything is written
+there, and again before anything is removed. A folder belongs to longtail only if it has a ``model.json`` of longtail
+and every other entry is an array or a part that is listed there.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from longtail.store.owner import is_unfinished
 
 CHECKPOINT = "checkpoint"
 SIGNATURE = "signature.json"
-_LONGEST_NAME = 200  # bytes; locks and folders being written have longer names, and file systems allow 255
+_MAX_NAME_BYTES = 200  # locks and temporary folders have longer names, and file systems allow 255
 Foreign = Callable[[Path], str | None]
 
 
 def foreign_to_model(folder: Path) -> str | None:
-    """Return why a folder is not a model that longtail wrote and nothing else, or None if it is."""
+    """Return why a folder is not a model folder of longtail without any other content, or None if it is one."""
     return _foreign(folder)
 
 
 def check_replaceable(path: str | os.PathLike[str], foreign: Foreign = foreign_to_model) -> Path:
-    """Return the folder that a model may be written to, or refuse before any work is done.
+    """Return the folder that a model may be written to, or raise an error before any work is done.
 
-    A symbolic link is followed: what it points to is checked and replaced, the link itself stays. `foreign` returns
-    why a folder must not be replaced, or None.
+    A symbolic link is followed: its target is checked and replaced, and the link itself is kept. `foreign` returns why
+    a folder must not be replaced, or None.
     """
     target = _followed(path)
-    if "\0" in os.fspath(target) or len(os.fsencode(target.name)) > _LONGEST_NAME:
-        what = f"has a name that is longer than {_LONGEST_NAME} bytes, or that holds a NUL"
+    if "\0" in os.fspath(target) or len(os.fsencode(target.name)) > _MAX_NAME_BYTES:
+        what = f"has a name that is longer than {_MAX_NAME_BYTES} bytes, or that holds a NUL"
         raise DataError(what, path=path, remedy="Choose another name")
     if os.path.lexists(target) and not _is_empty(target):
         problem = foreign(target)
@@ -51,23 +51,23 @@ def check_replaceable(path: str | os.PathLike[str], foreign: Foreign = foreign_t
 
 
 def check_output(path: str | os.PathLike[str]) -> Path:
-    """Return the place of a file to be written, where links are followed; refuse what a rename must not replace."""
-    place = Path(os.path.realpath(path))
+    """Return the path of a file to write, with links followed. Refuse anything that is not a regular file."""
+    target = Path(os.path.realpath(path))
     try:
         regular = stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
-        regular = not place.is_symlink()  # nothing there yet, or a link to itself
+        regular = not target.is_symlink()  # nothing there yet, or a link to itself
     if not regular:
         raise DataError(
             "is a folder, a device, a fifo, a socket or a link to itself, not a file to write",
             path=path,
             remedy="Choose the name of a file",
         )
-    return place if os.path.islink(path) else Path(path)
+    return target if os.path.islink(path) else Path(path)
 
 
 def check_checkpoint(path: str | os.PathLike[str]) -> Path:
-    """Return the folder that checkpoints may be written to and removed from, or refuse before any work is done."""
+    """Return a folder that checkpoints may be written to and removed from, or raise an error before any work."""
     target = _followed(path)
     if os.path.lexists(target) and not _is_empty(target) and not is_checkpoint(target):
         raise DataError(
@@ -79,7 +79,7 @@ def check_checkpoint(path: str | os.PathLike[str]) -> Path:
 
 
 def remove_checkpoint(path: str | os.PathLike[str]) -> None:
-    """Remove a folder of checkpoints; anything else stays as it is."""
+    """Remove a folder of checkpoints. Do nothing if it is anything else."""
     target = _followed(path)
     if is_checkpoint(target):
         shutil.rmtree(target, ignore_errors=True)
@@ -96,7 +96,7 @@ def is_checkpoint(folder: Path) -> bool:
 
 
 def as_path(path: Any) -> Path:
-    """Return a path as a :class:`~pathlib.Path`; anything but text and path objects is an error."""
+    """Return a path as a :class:`~pathlib.Path`, or raise an error if it is neither a string nor a path object."""
     if not isinstance(path, str | os.PathLike) or path == "":
         raise SettingsError(f"{value_shown(path)} is not a path. Give the path of a folder.")
     return Path(path)
@@ -117,12 +117,12 @@ def _foreign(folder: Path, kind: str | None = None, depth: int = 0) -> str | Non
         return "exists and is not a model folder"
     try:
         document = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-        own = {"longtail", "format", "kind", "meta", "arrays"} <= set(document)
+        is_ours = {"longtail", "format", "kind", "meta", "arrays"} <= set(document)
         arrays = {f"{name}.npy" for name in document["arrays"]}
         parts = set(document["meta"].get("parts", []))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        own = False
-    if not own or depth > DEEPEST_FOLDER or (kind is not None and document["kind"] != kind):
+        is_ours = False
+    if not is_ours or depth > DEEPEST_FOLDER or (kind is not None and document["kind"] != kind):
         return "exists and is not a model folder"
     for entry in folder.iterdir():
         if entry.name in parts:

@@ -1,7 +1,8 @@
-"""Sign model folders, so that a deployment can refuse a folder that it did not make.
+"""Sign model folders, so that a deployment can refuse a folder from anyone else.
 
-A signature is an HMAC-SHA256, with the content of a key file, over the name and the SHA-256 of every file of the
-folder, those of its parts included. The checksums in ``model.json`` show damage; only a signature shows forgery.
+A signature is an HMAC-SHA256 over the names and SHA-256 checksums of all files of the folder, those of its parts
+included. Its key is the content of a key file. The checksums in ``model.json`` reveal damage; only a signature reveals
+forgery.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from longtail.errors import ModelError, SettingsError
 from longtail.store.folder import read_document
 from longtail.store.replace import SIGNATURE
 
-_SHORTEST_KEY, _LONGEST_KEY = 16, 1 << 16  # bytes
+_MIN_KEY_BYTES, _MAX_KEY_BYTES = 16, 1 << 16
 _MAKE_ONE = "Make one with: openssl rand -hex 32 > KEYFILE"
 _READ_BYTES = 1 << 22
 
@@ -30,12 +31,15 @@ def sign(folder: str | os.PathLike[str], key: str | os.PathLike[str]) -> Path:
     folder : path-like
         A folder made by ``save``.
     key : path-like
-        File with the secret key, of at least 16 bytes. Space around it is ignored.
+        File with the secret key of at least 16 bytes. White space around the key is ignored.
     """
     folder = Path(folder)
     read_document(folder)
     if folder.resolve() in Path(key).resolve().parents:
-        raise SettingsError(f"{key}: is in the folder that it signs, and no secret to anyone who has it. {_MAKE_ONE}")
+        raise SettingsError(
+            f"{key}: the key is inside the folder to sign, so anyone who gets the folder gets the key. "
+            f"Move it elsewhere, or make another one with: openssl rand -hex 32 > KEYFILE"
+        )
     path = folder / SIGNATURE
     content = {"algorithm": "HMAC-SHA256", "signature": _signature(folder, read_key(key))}
     if path.is_symlink():
@@ -45,7 +49,7 @@ def sign(folder: str | os.PathLike[str], key: str | os.PathLike[str]) -> Path:
 
 
 def verify(folder: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
-    """Compare a model folder with its signature; one that is missing or does not match is an error.
+    """Raise an error unless a model folder has a signature that matches its content.
 
     Parameters
     ----------
@@ -58,7 +62,7 @@ def verify(folder: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
     if not path.is_file() or path.is_symlink():
         raise ModelError(f"{folder}: not signed. Sign it with: longtail sign {folder} --key KEYFILE")
     try:
-        document = json.loads(path.read_bytes()[:_LONGEST_KEY])
+        document = json.loads(path.read_bytes()[:_MAX_KEY_BYTES])
         given = document["signature"] if document["algorithm"] == "HMAC-SHA256" else ""
     except (ValueError, KeyError, TypeError, RecursionError):
         given = ""
@@ -76,11 +80,11 @@ def read_key(path: str | os.PathLike[str]) -> bytes:
         if not stat.S_ISREG(path.stat().st_mode):
             raise SettingsError(f"{path}: not a file. {_MAKE_ONE}")
         with path.open("rb") as file:
-            secret = file.read(_LONGEST_KEY + 1).strip()
+            secret = file.read(_MAX_KEY_BYTES + 1).strip()
     except OSError as error:
         raise SettingsError(f"{path}: the key cannot be read ({error.strerror}). {_MAKE_ONE}") from None
-    if not _SHORTEST_KEY <= len(secret) <= _LONGEST_KEY:
-        raise SettingsError(f"{path}: a key has from {_SHORTEST_KEY} to {_LONGEST_KEY} bytes. {_MAKE_ONE}")
+    if not _MIN_KEY_BYTES <= len(secret) <= _MAX_KEY_BYTES:
+        raise SettingsError(f"{path}: a key has from {_MIN_KEY_BYTES} to {_MAX_KEY_BYTES} bytes. {_MAKE_ONE}")
     return secret
 
 

@@ -1,4 +1,4 @@
-"""Texts and label lists from what users have: lists, Series of data frames, matrices."""
+"""Convert the texts and labels that users give to :class:`longtail.Tagger`: lists, Series of data frames, matrices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from longtail.errors import DataError
 
 
 def text_list(texts: Any) -> list[str]:
-    """Return a list of a list, a Series or anything else that holds texts; a missing cell of a Series is empty."""
+    """Return texts as a list. They may be a list, a Series or another iterable; missing cells of a Series are empty."""
     single = isinstance(texts, str | bytes | Mapping) or getattr(texts, "ndim", 1) == 0
     if single or not isinstance(texts, Iterable):
         raise DataError("texts is not a list of strings", remedy="Put a single text into a list: [text]")
@@ -34,11 +34,10 @@ def text_list(texts: Any) -> list[str]:
 
 
 def label_lists(labels: Any) -> Any:
-    """Return lists of labels without None and NaN, which data frames have for a text without labels, and blank names.
+    """Return one list of labels per text, without blank names, None and NaN (how data frames mark missing labels).
 
-    A Series is read as a column of a table is: cells of text are cut, and the separator is logged; a number is a label.
-    A dense matrix of zeros
-    and ones is a label matrix, as a sparse one is.
+    A Series is read like a column of a table: a cell of text is cut at the separator, which is logged, and a number is
+    a label. A matrix of zeros and ones, sparse or dense, is returned as a sparse label matrix.
     """
     if hasattr(labels, "columns") and not issparse(labels):
         remedy = "Give one of its columns, or a matrix of zeros and ones with label_names: labels.to_numpy()"
@@ -46,7 +45,7 @@ def label_lists(labels: Any) -> Any:
     if _is_indicator(labels):
         return csr_array(labels, dtype=np.float32)
     if issparse(labels) or isinstance(labels, str | bytes | Mapping) or not isinstance(labels, Iterable):
-        return labels  # a matrix, or something that is refused later
+        return labels  # a matrix; everything else is refused later
     if getattr(labels, "ndim", 1) == 0:
         raise DataError("labels is a single value", remedy="Give a list of labels per text")
     rows = [[] if is_missing(given_cell(row)) else row for row in labels]
@@ -55,23 +54,23 @@ def label_lists(labels: Any) -> Any:
             rows = _cut_cells(rows)
         rows = [row if isinstance(row, Iterable) or (label := label_of(row)) is None else [label] for row in rows]
 
-    def known(row: Any) -> Any:
+    def without_missing(row: Any) -> Any:
         if isinstance(row, str | bytes) or not isinstance(row, Iterable):
             return row  # refused later, with the number of the row
         return [name for name in row if not (is_missing(name) or (isinstance(name, str) and not name.strip()))]
 
-    return [known(row) for row in rows]
+    return [without_missing(row) for row in rows]
 
 
 def _is_indicator(labels: Any) -> bool:
-    """Return whether labels are a dense matrix with a row per text, a column per label, and 1 where a text has it."""
+    """Return whether labels are a dense matrix of zeros and ones, with one row per text and one column per label."""
     if getattr(labels, "ndim", 0) != 2 or not isinstance(labels, np.ndarray) or labels.dtype.kind not in "buif":
         return False
     return bool(((labels == 0) | (labels == 1)).all())
 
 
 def _cut_cells(rows: list[Any]) -> list[Any]:
-    """Return lists of labels in place of text, cut at the separator that most rows have."""
+    """Return rows with every cell of text cut into a list of labels, at the separator that most cells have."""
     separator = choose_separator(rows)
     if separator == LISTS:
         return rows  # lists written as text are refused later
@@ -86,7 +85,7 @@ def _cut_cells(rows: list[Any]) -> list[Any]:
 
 
 def held_out_pair(validation: Any) -> tuple[list[str], Any]:
-    """Return the texts and labels of a validation part."""
+    """Return the texts and labels of the parameter `validation`."""
     try:
         texts, labels = validation
     except (TypeError, ValueError):

@@ -20,13 +20,13 @@ from longtail.tagger.stored_tagger import StoredTagger
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_FORMER = "former_names"  # note of a tagger: the label of each name that was given up
+_FORMER = "former_names"  # key in a tagger's notes: the column of each name that a renamed label had before
 
 
 class EditableTagger(StoredTagger):
-    """Base of :class:`longtail.Tagger`: changes of its labels. Columns stay; new labels are appended.
+    """Base of :class:`longtail.Tagger`: changes to its labels. Columns keep their numbers; new labels are appended.
 
-    A changed tagger is used, saved and served as before. The changes are for the time until the next training.
+    A changed tagger is used, saved and served as before. The changes bridge the time until the next training.
     """
 
     if TYPE_CHECKING:
@@ -38,16 +38,16 @@ class EditableTagger(StoredTagger):
     def add_labels(
         self, names: Sequence[str], texts: Sequence[str] | None = None, ids: Sequence[str] | None = None
     ) -> Self:
-        """Add labels, if the model can score a label by its text alone. A retired label is suggested again.
+        """Add labels. The model must be able to score a label by its text alone. Retired labels are suggested again.
 
         Parameters
         ----------
         names : list of str
             Names of the labels.
         texts : list of str, optional
-            A text per label; its name by default.
+            One text per label; the label's name by default.
         ids : list of str, optional
-            An identifier per label, such as a URI; its name by default, if the model has identifiers.
+            One identifier per label, such as a URI. If the model has identifiers, the default is the label's name.
         """
         names = listed_strings(names, "names")
         described = names if texts is None else listed_strings(texts, "texts")
@@ -56,39 +56,39 @@ class EditableTagger(StoredTagger):
                 f"{number_of(len(names), 'name')} but {number_of(len(described), 'text')}",
                 remedy="Give a text for each name",
             )
-        own = None if ids is None else listed_strings(ids, "ids")
-        if own is not None and len(own) != len(names):
+        given_ids = None if ids is None else listed_strings(ids, "ids")
+        if given_ids is not None and len(given_ids) != len(names):
             raise DataError(
-                f"{number_of(len(names), 'name')} but {number_of(len(own), 'identifier')}",
+                f"{number_of(len(names), 'name')} but {number_of(len(given_ids), 'identifier')}",
                 remedy="Give one for each name",
             )
         retired = {self._names()[label]: label for label, target in self._moved().items() if target == RETIRED}
         new = [at for at, name in enumerate(names) if name not in retired]
         self._check_new([names[at] for at in new], self._names())
-        if own is not None:
-            self._check_new([own[at] for at in new], self.label_ids_ or ())
+        if given_ids is not None:
+            given_ids = [given_ids[at] for at in new]
+            self._check_new(given_ids, self.label_ids_ or ())
         if new:
-            self._append([names[at] for at in new], [described[at] for at in new], own and [own[at] for at in new])
+            self._append([names[at] for at in new], [described[at] for at in new], given_ids)
         back = {retired[name] for name in names if name in retired}
         self._move({label: target for label, target in self._moved().items() if label not in back})
         return self
 
     def _append(self, names: list[str], texts: list[str], ids: list[str] | None) -> None:
-        ranker: Any = copy(self.ranker_)  # a copy of the tagger may hold the same one
+        ranker: Any = copy(self.ranker_)  # a copy of the tagger may share the ranker
         if not hasattr(ranker, "add_labels"):
             raise ModelError(
                 f"{type(ranker).__name__} cannot score a label by its text. Train a model that can, such as blend."
             )
         Z = self.features(texts)
         self.ranker_ = ranker.add_labels(Z)
-        silent = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
-        if silent:
-            several = f"{len(silent):,} of {len(names):,} new labels {'has' if len(silent) == 1 else 'have'}"
+        unknown = [names[at] for at in np.flatnonzero(np.diff(Z.indptr) == 0).tolist()]
+        if unknown:
+            several = f"{len(unknown):,} of {len(names):,} new labels {'has' if len(unknown) == 1 else 'have'}"
             logging.getLogger("longtail.tagger").warning(
-                "%s no text with a word of the vocabulary (%s); %s for the next training.",
+                "%s no word of the vocabulary in the text (%s); not suggested before the next training.",
                 several if len(names) > 1 else "The new label has",
-                ", ".join(silent[:3]),
-                "it waits" if len(silent) == 1 else "these wait",
+                ", ".join(unknown[:3]),
             )
         if ids is not None or self.label_ids_ is not None:
             self.label_ids_ = Names.of([*(self.label_ids_ or self.label_names_), *(ids or names)])
@@ -97,14 +97,14 @@ class EditableTagger(StoredTagger):
 
     @learns_on_a_copy
     def rename_labels(self, names: Mapping[str, str]) -> Self:
-        """Give labels other names. Their identifiers stay, and so does the text that the model compares points with.
+        """Give labels other names. Their identifiers stay, and so does the label text that the model uses.
 
-        The former names stay known: data and corrections that have them count for the same labels.
+        The former names stay known: where data and corrections use them, they mean the renamed labels.
 
         Parameters
         ----------
         names : dict of str to str
-            The new name of each label that is given by its name or identifier.
+            The new name of each label. The keys are names or identifiers.
         """
         if not isinstance(names, Mapping):
             raise DataError("names is not a dict", remedy="Give the new name of each label: {old: new}")
@@ -118,14 +118,14 @@ class EditableTagger(StoredTagger):
 
     @learns_on_a_copy
     def merge_labels(self, labels: Sequence[str], into: str) -> Self:
-        """Suggest one label wherever one of several would be suggested; its score is the highest of theirs.
+        """Suggest one label wherever any of several would be suggested. Its score is the highest of their scores.
 
-        Their names stay known: data and corrections that have them count for the one label.
+        The names of merged labels stay known: where data and corrections use them, they mean `into`.
 
         Parameters
         ----------
         labels : list of str
-            Labels that are not suggested any more, by name or identifier.
+            Labels that are no longer suggested, by name or identifier.
         into : str
             The label that is suggested instead.
         """
@@ -133,10 +133,10 @@ class EditableTagger(StoredTagger):
         merged = {self._label(label) for label in listed_strings(labels, "labels")} - {target}
         if not merged:
             raise DataError(f"there is no label to merge into {into!r}", remedy="Give at least one other label")
-        # What was merged into one of them before moves along.
+        # Labels that were merged into one of them before are now merged into `target`, too.
         moved = {label: target if to in merged else to for label, to in self._moved().items()}
         counts = np.array(self.label_counts_)
-        counts[target] += sum(int(counts[label]) for label in merged)  # points that have several of them count again
+        counts[target] += sum(int(counts[label]) for label in merged)  # counts a point twice if it has two of them
         counts[list(merged)] = 0
         self.label_counts_ = counts
         self._move(moved | dict.fromkeys(merged, target))
@@ -144,7 +144,7 @@ class EditableTagger(StoredTagger):
 
     @learns_on_a_copy
     def retire_labels(self, labels: Sequence[str]) -> Self:
-        """Suggest some labels no more. :meth:`add_labels` brings them back.
+        """Stop suggesting some labels. :meth:`add_labels` brings them back.
 
         Parameters
         ----------
@@ -160,10 +160,10 @@ class EditableTagger(StoredTagger):
         return self
 
     def label_numbers(self) -> dict[str, int]:
-        """Return the column of each label by its name and by its identifier; a name wins over another's identifier.
+        """Return the column of each label by its name and by its identifier. A name wins over an equal identifier.
 
-        Former names lead to the label that has another name now, names of merged labels to the label that they were
-        merged into. Retired labels are left out.
+        A former name gives the renamed label, and the name of a merged label gives the label it was merged into.
+        Retired labels are left out.
         """
         moved = self._moved()
         numbers = self._former_names() | {identifier: at for at, identifier in enumerate(self.label_ids_ or ())}
@@ -173,12 +173,12 @@ class EditableTagger(StoredTagger):
         return {name: to for name, at in numbers.items() if (to := moved.get(at, at)) != RETIRED}
 
     def moved_labels(self) -> dict[str, str | None]:
-        """Return the labels that are not suggested any more: what each was merged into, None for retired ones."""
+        """Return the labels that are no longer suggested, with the label each was merged into, None if retired."""
         names = self._names()
         return {names[label]: None if to == RETIRED else names[to] for label, to in self._moved().items()}
 
     def current_names(self, names: Sequence[str]) -> list[str]:
-        """Return names with those of renamed labels replaced by what these are called now."""
+        """Return the names with each former name of a renamed label replaced by its current name."""
         former = self._former_names()
         if not former:
             return list(names)
@@ -186,7 +186,7 @@ class EditableTagger(StoredTagger):
         return [name if name in taken or name not in former else self.label_names_[former[name]] for name in names]
 
     def current_labels(self, Y: csr_array) -> csr_array:
-        """Return correct labels with those that were merged replaced by what they were merged into."""
+        """Return correct labels with each merged label replaced by the label it was merged into."""
         merged = {label: to for label, to in self._moved().items() if to != RETIRED}
         label_map = LabelMap.of(merged)
         return Y if label_map is None else canonical(label_map.applied(Y))
@@ -195,6 +195,7 @@ class EditableTagger(StoredTagger):
         return self.notes_.get(_FORMER, {})
 
     def _moved(self) -> dict[int, int]:
+        """Return the column that stands in for each merged or retired label; ``RETIRED`` if there is none."""
         self._names()
         return {} if self.ranker_.label_map_ is None else self.ranker_.label_map_.as_dict()
 
@@ -221,7 +222,7 @@ class EditableTagger(StoredTagger):
 
     @staticmethod
     def _check_new(names: Sequence[str], known: Sequence[str]) -> None:
-        """Refuse names that are there already, or given twice."""
+        """Raise an error for names that exist already, are blank, or are given twice."""
         seen = set(known)
         for name in names:
             if not name.strip():
@@ -232,7 +233,7 @@ class EditableTagger(StoredTagger):
 
 
 def listed_strings(values: Any, what: str) -> list[str]:
-    """Return a list of strings, or raise an error."""
+    """Return values as a list of strings, or raise an error that names the parameter `what`."""
     single = isinstance(values, str | bytes | Mapping) or getattr(values, "ndim", 1) == 0
     listed: list[Any] = list(values) if isinstance(values, Iterable) and not single else [None]
     if not all(isinstance(value, str) for value in listed):

@@ -1,6 +1,7 @@
-"""How a tagger becomes a model folder, and a model folder a tagger.
+"""Save a tagger as a model folder, and load it again.
 
-The folder holds the names and training points of labels, what the vectoriser has learnt, and the ranker as a part.
+The folder holds the names of the labels, their numbers of training points, what the vectoriser has learnt, and the
+ranker as a part.
 """
 
 from __future__ import annotations
@@ -40,11 +41,11 @@ _NOTES: dict[str, Constraint] = {
     "former_names": Record(),
     "metrics": Record(),
 }
-"""What the notes of a tagger that commands read must be; there may be others."""
+"""Constraints of those notes of a tagger that commands read. There may be other notes."""
 
 
 class StoredTagger(Params):
-    """Base of :class:`longtail.Tagger`: saving, and what is checked when a folder is loaded."""
+    """Base of :class:`longtail.Tagger`: saves it, and checks a folder while loading it."""
 
     ranker_: Ranker
     vectorizer_: TextVectorizer | None
@@ -55,10 +56,10 @@ class StoredTagger(Params):
     notes_: dict[str, Any]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write everything to `folder`, whole or not at all. Read it back with :func:`longtail.load`.
+        """Write the tagger to `folder`, completely or not at all. Read it back with :func:`longtail.load`.
 
-        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use. One that you
-        have edited stays.
+        README.md in the folder is a model card: data, settings, versions, held-out metrics, intended use. If you have
+        edited it, it is not overwritten.
         """
         self._check_fitted()
         names, ids, vectorizer = self.label_names_, self.label_ids_, self.vectorizer_
@@ -95,7 +96,7 @@ class StoredTagger(Params):
 
     @classmethod
     def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
-        """Check all that a model folder holds, before any of it is used."""
+        """Check everything in a model folder before any of it is used."""
         meta, ranker = stored.meta, parts.get("ranker")
         check_facts(cls._facts, meta, stored.folder)
         notes = meta["notes"]
@@ -126,7 +127,7 @@ class StoredTagger(Params):
         check_arrays(rules, stored.arrays, sizes, stored.folder, stored.checksums)
 
     def _check_loaded(self) -> None:
-        """Compare the settings that were loaded with their constraints."""
+        """Raise an error if a loaded setting breaks its constraint."""
         if self.vectorizer_ is not None:
             self.vectorizer_.check_params()
 
@@ -149,12 +150,12 @@ class StoredTagger(Params):
         return tagger
 
     def reads_text(self) -> bool:
-        """Return whether text alone can be given to the model; vectors that it needs come from its encoder."""
+        """Return whether the model needs nothing but text: it has a vectoriser, and an encoder if it uses vectors."""
         self._check_fitted()
         return self.vectorizer_ is not None and self.vectorizer_.vector_size_ == self._vector_size()
 
     def _vector_size(self) -> int:
-        """Return the number of the last features that are a vector of the text."""
+        """Return the size of the dense vector of the text in the last features; 0 if there is none."""
         return _vector_size(self.ranker_)
 
     def _check_fitted(self) -> None:
@@ -163,6 +164,6 @@ class StoredTagger(Params):
 
 
 def _vector_size(ranker: Ranker) -> int:
-    """Return the number of the last features of a ranker that are a vector of the text."""
+    """Return the size of the dense vector in the last features of a ranker; 0 if there is none."""
     n_words = getattr(ranker, "n_words_", None)
     return 0 if n_words is None else ranker.n_features_in_ - n_words

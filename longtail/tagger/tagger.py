@@ -51,11 +51,13 @@ class Tagger(EditableTagger):
     Parameters
     ----------
     model : str or Ranker
-        A name or a composition of names (see :func:`longtail.registry.make`), or an unfitted ranker.
+        The model that ranks labels: a name or a composition of names (see :func:`longtail.registry.make`), or an
+        unfitted ranker.
     vectorizer : TextVectorizer, optional
         Turns texts into features; TF-IDF of words by default. A copy of it is fitted to the training texts.
     encoder : function, str or path, optional
-        Frozen encoder of texts for ``blend``, short for ``vectorizer=TextVectorizer(encoder=…)``.
+        Encoder that turns texts into dense vectors for ``blend``. It is not trained. The same as
+        ``vectorizer=TextVectorizer(encoder=…)``.
     **settings
         Parameters of the model: ``Tagger("bonsai", n_trees=1)``.
 
@@ -124,7 +126,7 @@ class Tagger(EditableTagger):
         Parameters
         ----------
         deep : bool
-            Add those of a ranker or vectoriser that was given as an object, as ``model__n_trees``.
+            Add the parameters of a ranker or vectoriser that was given as an object, as ``model__n_trees``.
         """
         params: dict[str, Any] = {"model": self.model, "vectorizer": self.vectorizer, "encoder": self.encoder}
         params |= self.settings
@@ -135,7 +137,7 @@ class Tagger(EditableTagger):
         return params
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name; those of the model are checked against its list of parameters.
+        """Set parameters by name. Those of the model must be among its parameters.
 
         Parameters
         ----------
@@ -187,18 +189,19 @@ class Tagger(EditableTagger):
             One text per point.
         labels : list or Series of lists of str, or matrix (N, L)
             The names of each text's labels, or a matrix together with `label_names`: a sparse one, or a NumPy array of
-            zeros and ones. None and NaN mean no label. A
-            Series of text such as "fruit;red" is cut at the separator that most cells have, which is logged.
+            zeros and ones. None and NaN mean no label. A Series of text such as "fruit;red" is cut at the separator
+            that most cells have, which is logged.
         label_names : list of str, optional
-            All labels, in the order wanted; required with a matrix. Without it, labels are numbered in the order in
-            which they occur.
+            The names of all labels, in the order of the columns; required with a matrix. Without it, labels are
+            numbered in the order in which they occur.
         label_texts : dict or list of str, optional
-            A text per label, by name or in the order of `label_names`, for models that use label text. The default, and
-            the text of a label that the dict leaves out, is the name of the label. A text that is given takes the place
-            of the name: write the name into it where texts may contain it. A name that occurs in the dict alone
-            becomes a label without points; it is named in a message, with a label that is spelt alike.
+            One text per label, by name or in the order of `label_names`, for models that use label text. The default,
+            also for labels that the dict leaves out, is the name of the label. A text replaces the name: start it with
+            the name if texts may contain that. A name that occurs only in the dict becomes a label without training
+            points; a message lists such names, with known labels that are spelt similarly.
         validation : tuple of (texts, labels), optional
-            Held-out texts for models that choose settings or stop early. Labels that no training text has are ignored.
+            Held-out texts, for models that stop early or choose settings on them. Labels that no training text has are
+            ignored.
 
         Returns
         -------
@@ -212,7 +215,7 @@ class Tagger(EditableTagger):
         texts = text_list(texts)
         names = LabelNumbers(label_names)
         Y = names.matrix(label_lists(labels), len(texts))
-        described = names.listed() if label_texts is None else names.texts(label_texts)
+        described = names.in_order() if label_texts is None else names.texts(label_texts)
         if not Y.nnz:
             raise DataError("no text has a label", remedy="Give at least one text with a label")
         Y = csr_array((Y.data, Y.indices, Y.indptr), shape=(len(texts), len(names)))  # label_texts may add labels
@@ -234,12 +237,12 @@ class Tagger(EditableTagger):
             )
         ranker = given_vectors(self._ranker(), vectorizer.vector_size_)
         ranker.fit(X, Y, label_features=text_features(vectorizer, described), validation=held_out)
-        return self._keep(ranker, vectorizer, names.listed(), None, Y)._note_data(X, Y)
+        return self._keep(ranker, vectorizer, names.in_order(), None, Y)._note_data(X, Y)
 
     def fit_dataset(self, data: Dataset) -> Self:
-        """Learn from a dataset, as :func:`longtail.read` returns it. Its pairs to ignore are not learnt.
+        """Learn from a dataset that :func:`longtail.read` has returned. Its pairs to ignore are not learnt.
 
-        Where the dataset has label names and a vectoriser but no label text, the names are the label text.
+        If the dataset has label names and a vectoriser but no label text, the names are used as label text.
 
         Parameters
         ----------
@@ -270,7 +273,7 @@ class Tagger(EditableTagger):
         return tagger._note_data(data.X, data.Y, data.name)
 
     def check_params(self) -> None:
-        """Compare the settings of the model and of the vectoriser with their constraints, before any work."""
+        """Raise an error, before any work, if a setting of the model or the vectoriser breaks its constraint."""
         self._ranker().check_params()
         if self.vectorizer is not None:
             from longtail.data.text import TextVectorizer
@@ -330,11 +333,12 @@ class Tagger(EditableTagger):
         texts : str, or list or Series of str
             One text gives one list, several give a list of lists. A tagger that was fitted to features takes a matrix.
         k : int, optional
-            Number of labels per text, at most; 5 by default, with a threshold 50, and with ``threshold="auto"`` the
-            limit chosen with it. A text without a word of the vocabulary has none; a warning is logged.
+            Largest number of labels per text. The default is 5; with a threshold it is 50, and with
+            ``threshold="auto"`` the limit that was chosen with the threshold. A text without a word of the vocabulary
+            gets no label, and a warning is logged.
         threshold : float or "auto", optional
-            Leave out labels with a lower score. A text may then have no label. "auto" is the threshold of
-            :meth:`optimize` or, without it, the one that a ``blend`` or ``calibrated(…)`` chose while it was fitted.
+            Leave out labels with a lower score. A text may then have no label. "auto" is the threshold that
+            :meth:`optimize` chose; without it, the one that ``blend`` or ``calibrated(…)`` chose during the fit.
 
         Returns
         -------
@@ -357,9 +361,9 @@ class Tagger(EditableTagger):
         return suggestions[0] if single else suggestions
 
     def predict(self, texts: Any, k: int = 5) -> csr_array:
-        """Return scores as a sparse matrix, (texts, labels), at most `k` per row and the best first.
+        """Return the `k` best scores of each text as a sparse matrix, (texts, labels), with the best first in each row.
 
-        A text without a known word has no score: a model could only suggest the most frequent labels.
+        A text without a word of the vocabulary has no scores: a model could only suggest the most frequent labels.
         """
         X = self.features(texts)
         scores = self._fitted().ranker_.predict(X, k)
@@ -375,8 +379,8 @@ class Tagger(EditableTagger):
     def predict_proba(self, texts: Any, k: int = MOST_DECIDED) -> csr_array:
         """Return the scores of :meth:`predict` for the `k` best labels of each text, 50 by default.
 
-        ``blend`` and ``calibrated(…)`` learn probabilities from held-out points. Scores of other models order labels,
-        but may be too high or too low; ``longtail evaluate`` shows by how much (ECE).
+        ``blend`` and ``calibrated(…)`` learn probabilities from held-out points. The scores of other models rank labels
+        but may be too high or too low as probabilities; ``longtail evaluate`` shows by how much (ECE).
         """
         return self.predict(texts, k)
 
@@ -388,12 +392,14 @@ class Tagger(EditableTagger):
         texts, threshold
             As for :meth:`suggest`.
         k : int, optional
-            Number of labels per text, at most; 50 by default, and with ``threshold="auto"`` the limit chosen with it.
+            Largest number of labels per text. The default is 50; with ``threshold="auto"`` it is the limit that was
+            chosen with the threshold.
 
         Returns
         -------
         csr_array of int8, (texts, labels)
-            A label indicator matrix, as :mod:`sklearn.metrics` takes it; columns are in the order of ``label_names_``.
+            A label indicator matrix for the functions of :mod:`sklearn.metrics`. Its columns are in the order of
+            ``label_names_``.
         """
         chosen = self._fitted().thresholds(threshold, k)
         decided = chosen.decide(self.predict(texts, chosen.limit), self.label_counts_)
@@ -402,7 +408,7 @@ class Tagger(EditableTagger):
         return labels
 
     def thresholds(self, threshold: float | str | None = "auto", k: int | None = None) -> Thresholds:
-        """Return the threshold of each label, and the number of labels per text, that :meth:`suggest` uses.
+        """Return the thresholds and the largest number of labels per text that :meth:`suggest` uses.
 
         Parameters
         ----------
@@ -422,35 +428,36 @@ class Tagger(EditableTagger):
     def optimize(
         self, texts: Any, labels: Any, goal: str = "micro", *, by_frequency: bool = False, limit: int = MOST_DECIDED
     ) -> Thresholds:
-        """Choose the threshold with the best F1 on these texts, and keep it for ``threshold="auto"``.
+        """Choose the threshold with the best F1 on some texts, and keep it for ``threshold="auto"``.
 
         Parameters
         ----------
         texts, labels
             As for :meth:`evaluate`: texts that were not trained on. Save the tagger to keep the threshold with it.
         goal : {"micro", "macro", "example"}
-            Which F1 to maximise. "macro" counts rare labels as much as frequent ones, "example" each text alike.
+            The F1 to maximise. "macro" gives every label the same weight, so that rare labels count as much as frequent
+            ones. "example" gives every text the same weight.
         by_frequency : bool
             Choose one threshold per bin of label frequency instead of one for all labels.
         limit : int
-            Number of labels per text, at most.
+            Largest number of labels per text.
 
         Returns
         -------
         Thresholds
-            What was chosen, with its F1 in percent.
+            The chosen thresholds, with their F1 in percent.
         """
-        Y, scores = self._judged(texts, labels, limit)
+        Y, scores = self._truth_and_scores(texts, labels, limit)
         counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
         chosen = choose_thresholds(Y, scores, goal=goal, limit=limit, counts=counts if by_frequency else None)
         self.notes_["thresholds"] = chosen.to_json()
         return chosen
 
-    def _judged(self, texts: Any, labels: Any, k: int) -> tuple[csr_array, csr_array]:
-        """Return truth and scores of texts; labels that the model does not have get further columns."""
+    def _truth_and_scores(self, texts: Any, labels: Any, k: int) -> tuple[csr_array, csr_array]:
+        """Return the correct labels and the scores of texts. Labels that the model does not have get new columns."""
         X = self.features(texts)
         names = LabelNumbers(list(self.label_names_))
-        names.open = True
+        names.accepts_new = True
         listed = label_lists(labels)
         if isinstance(listed, list):
             listed = [self.current_names(row) if isinstance(row, list) else row for row in listed]
@@ -461,7 +468,7 @@ class Tagger(EditableTagger):
     def evaluate(
         self, texts: Any, labels: Any, ks: Sequence[int] = (1, 3, 5), propensity: tuple[float, float] = (0.55, 1.5)
     ) -> dict[str, float]:
-        """Measure suggestions against the correct labels.
+        """Measure the suggestions for some texts against their correct labels.
 
         Parameters
         ----------
@@ -470,7 +477,7 @@ class Tagger(EditableTagger):
         labels : list or Series of lists of str, or sparse matrix (N, L)
             The correct labels. Those that no training text has count as missed.
         ks : sequence of int
-            Cut-offs.
+            Cut-offs k of the metrics.
         propensity : tuple of float
             A and B of the propensity model behind PSP and PSnDCG: (0.5, 0.4) for Wikipedia data, (0.6, 2.6) for Amazon.
 
@@ -484,7 +491,7 @@ class Tagger(EditableTagger):
         from longtail.metrics._inputs import check_ks
 
         cuts = check_ks(ks)
-        Y, scores = self._judged(texts, labels, int(cuts[-1]))
+        Y, scores = self._truth_and_scores(texts, labels, int(cuts[-1]))
         counts = np.append(self.label_counts_, np.zeros(Y.shape[1] - self.n_labels_, np.int32))
         weights = inverse_propensity(None, *propensity, counts=counts, n_points=self.n_points_)
         return evaluate(Y, scores, inv_propensity=weights, ks=cuts.tolist())
@@ -509,10 +516,10 @@ class Tagger(EditableTagger):
         k : int
             Number of best labels to explain.
         max_words : int
-            Number of different words to look at, at most.
+            Largest number of different words to examine. Fewer are faster on long texts.
         exact : bool
-            Where features add up (DiSMEC), take the effects from the weights: they sum to the log odds of the score.
-            Otherwise, and for every other model, leave out each word in turn and compare the scores.
+            For a linear model (DiSMEC), take the effects of words from its weights: they sum to the log odds of the
+            score. If False, and for all other models, leave out one word at a time and compare the scores.
 
         Returns
         -------
@@ -537,11 +544,11 @@ class Tagger(EditableTagger):
         if label is not None:
             listed = isinstance(label, list | tuple) or (isinstance(label, np.ndarray) and label.ndim > 0)
             several = label if listed else [label]
-            numbers = [self._label_number(one) for one in several]
+            numbers = [self._label_number(given) for given in several]
         return explain_text(self, text, numbers, check_k(k), max_words=max_words, exact=exact)
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the precision at 1 as a fraction: what scikit-learn's searches maximise.
+        """Return the precision at 1 as a fraction, which scikit-learn's searches maximise.
 
         Parameters
         ----------
@@ -551,15 +558,15 @@ class Tagger(EditableTagger):
         return self.evaluate(X, y, ks=(1,))["P@1"] / 100
 
     def features(self, texts: Any, vectors: Any = None) -> csr_array:
-        """Return the features of texts; a sparse matrix is returned unchanged.
+        """Return the features of texts. A sparse matrix is returned unchanged.
 
         Parameters
         ----------
         texts : list or Series of str, or sparse matrix
             Texts, or features.
         vectors : array, (N, d), optional
-            Ready vectors of the texts, instead of those of an encoder. A tagger that was trained with ready vectors
-            alone needs them: ``tagger.suggest(tagger.features(texts, vectors))``.
+            Vectors of the texts that were computed elsewhere, used instead of an encoder. A tagger that was trained
+            with such vectors and has no encoder needs them: ``tagger.suggest(tagger.features(texts, vectors))``.
         """
         self._fitted()
         if issparse(texts):
@@ -620,5 +627,5 @@ class Tagger(EditableTagger):
 
 
 def _unfitted(vectorizer: TextVectorizer) -> TextVectorizer:
-    """Return an unfitted vectoriser with the same settings, so that the caller's own is not changed."""
+    """Return an unfitted vectoriser with the same settings, so that the caller's own is not fitted."""
     return type(vectorizer)(**vectorizer.get_params())

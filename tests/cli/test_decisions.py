@@ -136,7 +136,7 @@ def test_optimize_keeps_what_was_changed_meanwhile(run: Run, table: Path, monkey
     assert kept.notes_["thresholds"]["f1"] > 0
     commands.append(("train", table, "--model", "popular", "--out", "m"))
     error = " ".join(run("optimize", "m", table, "--save", code=2).stderr.split())
-    assert "was trained again meanwhile" in error
+    assert "was trained again in the meantime" in error
     assert "thresholds" not in longtail.load("m").notes_
 
 

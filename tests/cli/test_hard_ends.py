@@ -67,7 +67,7 @@ def shell(command: str, **changes: str) -> subprocess.CompletedProcess[bytes]:
         (["serve", "m", "--feedback", "fruit.csv", "--port", "0"], "--feedback is fruit.csv, which is not a folder"),
         (["serve", "m", "other", "--port", "0"], "other: there is no such folder"),
         (["labels", "m", "merge", "red", "--into", "red"], "no label to merge into 'red'"),
-        (["sign", "m", "--key", "m/model.json"], "is in the folder that it signs"),
+        (["sign", "m", "--key", "m/model.json"], "the key is inside the folder to sign"),
         (["predict", "m", "--input", "latin.txt"], "latin.txt:2: the line is not UTF-8"),
         (["train", "latin.csv", "-m", "popular", "--out", "x"], "latin.csv"),
     ],

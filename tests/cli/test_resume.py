@@ -46,7 +46,7 @@ def test_a_killed_training_goes_on(model: str, step: str, named: str, run: Run, 
     kill_at(step, words, here)
     assert [path.name for path in sorted(here.iterdir()) if path not in before] == [".m.checkpoint"]
     resumed = run("train", *words)
-    assert "Going on from .m.checkpoint" in resumed.stderr
+    assert "Resuming from .m.checkpoint" in resumed.stderr
     assert named in resumed.stderr
     run("train", "raw", "-m", model, "--out", "whole")
     assert content(here / "m") == content(here / "whole")

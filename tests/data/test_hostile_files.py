@@ -92,7 +92,7 @@ def test_a_fifo_is_refused(tmp_path: Path, name: str) -> None:
 
 @pytest.fixture
 def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_HARMLESS", 1 << 20)
+    monkeypatch.setattr(files, "_ALWAYS_ALLOWED", 1 << 20)
 
 
 @pytest.mark.parametrize("kind", ["gz", "xz", "zst"])

@@ -80,7 +80,7 @@ def test_a_damaged_step_is_done_again(tmp_path: Path, caplog: pytest.LogCaptureF
     (tmp_path / "c" / ".three.new-0123abcd").mkdir()
     steps = opened(tmp_path / "c")
     assert steps.finished() == []
-    assert "done again" in caplog.text
+    assert "computed again" in caplog.text
     assert steps.arrays("one", lambda: {"a": np.ones(3)})["a"].sum() == 3
     steps.remove()
     assert list(tmp_path.iterdir()) == []

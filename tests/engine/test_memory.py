@@ -35,10 +35,10 @@ def test_this_machine_says_what_is_free() -> None:
 def test_a_container_may_have_less_than_the_machine(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     (tmp_path / "max").write_text("5000\n")
     (tmp_path / "current").write_text("2000\n")
-    monkeypatch.setattr(memory, "_GROUP_FILES", ((str(tmp_path / "max"), str(tmp_path / "current")),))
+    monkeypatch.setattr(memory, "_CGROUP_FILES", ((str(tmp_path / "max"), str(tmp_path / "current")),))
     assert memory.available() == 3000
     (tmp_path / "max").write_text("max\n")
-    monkeypatch.setattr(memory, "_machine", lambda: 4000)  # the real one changes from one moment to the next
+    monkeypatch.setattr(memory, "_free_on_machine", lambda: 4000)  # the real one changes from one moment to the next
     assert memory.available() == 4000
 
 

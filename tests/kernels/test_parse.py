@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from longtail.data.sparse_text import _Kind, _nearest_float32, _parse_block, _Wrong
+from longtail.data.sparse_text import _Kind, _nearest_float32, _parse_block, _ParseError
 from longtail.kernels import parse
 
 KIND = _Kind("x", True, False, True, 2**31 - 1, 2**31 - 1)
@@ -23,7 +23,7 @@ def block_of(text: str, kind: _Kind = KIND):
 
 def value_of(number: str) -> np.float32:
     block = block_of(f"1 7:{number}\n")
-    assert not isinstance(block, _Wrong), (number, block)
+    assert not isinstance(block, _ParseError), (number, block)
     return block.value[0] if len(block.value) else np.float32(0)
 
 
@@ -75,7 +75,7 @@ def test_values_round_to_the_nearest_float32(number):
 )
 def test_absurd_exponents(number, code):
     block = block_of(f"1 7:{number}\n")
-    assert (block.code if isinstance(block, _Wrong) else len(block.value)) == code
+    assert (block.code if isinstance(block, _ParseError) else len(block.value)) == code
 
 
 @settings(deadline=None, max_examples=300)
@@ -130,7 +130,7 @@ def test_any_bytes_give_rows_or_an_error_in_the_block(noise):
     text = noise + b"\n"
     for kind in (KIND, _Kind("x", False, True, True, 10, 10)):
         result = _parse_block(text, kind)
-        assert 0 <= result.at < len(text) if isinstance(result, _Wrong) else result.rows <= text.count(b"\n")
+        assert 0 <= result.position < len(text) if isinstance(result, _ParseError) else result.rows <= text.count(b"\n")
 
 
 @settings(deadline=None)
@@ -141,9 +141,9 @@ def test_any_near_miss_gives_what_plain_python_gives(text):
     try:
         expected = [_plain_row(line) for line in text.split("\n")[:-1]]
     except ValueError:
-        assert isinstance(result, _Wrong)
+        assert isinstance(result, _ParseError)
         return
-    assert not isinstance(result, _Wrong)
+    assert not isinstance(result, _ParseError)
     assert result.rows == len(expected)
     for i, (labels, pairs) in enumerate(expected):
         assert result.labels[result.label_ptr[i] : result.label_ptr[i + 1]].tolist() == labels

@@ -58,7 +58,7 @@ def test_a_label_scored_twice() -> None:
 def test_labels_out_of_range() -> None:
     broken = to_csr([{0: 0.5}, {2: 0.5}], 3)
     broken.indices[1] = 7
-    with pytest.raises(DataError, match="scores is not a sound CSR matrix"):
+    with pytest.raises(DataError, match="scores is not a valid CSR matrix"):
         evaluate(TRUTH, broken)
 
 

@@ -224,13 +224,13 @@ def test_terms_are_taken_for_vectors_with_a_warning(model: str, caplog: pytest.L
     """Nothing said that there were no sentence vectors."""
     texts, labels = ["red apple", "green pear"], [["apple"], ["pear"]]
     tagger = longtail.Tagger(model).fit(texts, labels)
-    assert f"{model} compares dense vectors, and without an encoder takes the TF-IDF features" in caplog.text
+    assert f"{model} is made for dense vectors, but without an encoder it gets TF-IDF features" in caplog.text
     caplog.clear()
     X = tagger.features(texts)
     data = longtail.Dataset(X, csr_array(np.eye(2, dtype=np.float32)), X)
     longtail.Tagger(model).fit_dataset(data)
     longtail.Tagger("blend([knn])").fit(texts, labels)
-    assert "compares dense vectors" not in caplog.text
+    assert "is made for dense vectors" not in caplog.text
     data.vectorizer = tagger.vectorizer_
     longtail.Tagger(model).fit_dataset(data)
-    assert "compares dense vectors" in caplog.text
+    assert "is made for dense vectors" in caplog.text

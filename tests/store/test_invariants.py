@@ -72,7 +72,7 @@ def test_sizes_are_learnt_from_shapes() -> None:
         ("values", np.ones((2, 2), np.float32), "is 2 x 2, not 3 x 2"),
         ("values", np.ones(3, np.float32), "has 1 dimensions, not 2"),
         ("seen", np.array([2, 0], np.uint8).view(bool), "neither 0 nor 1"),
-        ("more", np.ones(1), "is no part"),
+        ("more", np.ones(1), "does not belong to such a model"),
         ("labels", None, "is missing"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_a_killed_swap_moved_aside_is_put_back(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_is_refused_with_the_name_of_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    monkeypatch.setattr(owner, "_LOCK_WAIT_SECONDS", 0.1)
     parent = owner.this_process()._replace(pid=os.getppid(), start=owner.start_time(os.getppid()) or 0)
     (tmp_path / ".m.lock").write_text(str(parent))
     with pytest.raises(DataError, match=f"process {os.getppid()} is writing"):
@@ -148,7 +148,7 @@ def test_a_lock_that_cannot_be_written_is_removed(tmp_path: Path, monkeypatch: p
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(owner.os, "fdopen", lambda descriptor, mode: os.close(descriptor) or Full())
-    with pytest.raises(OSError, match="No space left"), owner.held(tmp_path / "m"):
+    with pytest.raises(OSError, match="No space left"), owner.locked(tmp_path / "m"):
         pass
     assert not list(tmp_path.iterdir())
 
@@ -159,7 +159,7 @@ def test_a_save_of_another_container_is_alive_while_it_has_its_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, held: bool
 ) -> None:
     """There, the same number means another process, or none."""
-    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    monkeypatch.setattr(owner, "_LOCK_WAIT_SECONDS", 0.1)
     other = owner.this_process()._replace(pid=4194303, start=1, space="0000")
     lock, leftover = tmp_path / ".m.lock", tmp_path / f".m.new-{other}-0123abcd"
     leftover.mkdir()
@@ -178,7 +178,7 @@ def test_a_save_of_another_container_is_alive_while_it_has_its_lock(
 def test_a_save_of_another_machine_is_alive_and_one_before_a_restart_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(owner, "_PATIENCE", 0.1)
+    monkeypatch.setattr(owner, "_LOCK_WAIT_SECONDS", 0.1)
     before = owner.this_process()._replace(boot="0000")
     (tmp_path / ".m.lock").write_text(str(before._replace(machine="0000")))
     with pytest.raises(DataError, match="another container or machine"):
