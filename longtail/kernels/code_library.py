@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import types
+from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
 from numba.core.types.functions import BaseFunction
@@ -115,17 +116,19 @@ def _has_arrays(kind: types.Type) -> bool:
     return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(_has_arrays, kind)))
 
 
-def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
+def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False, slp: bool = False) -> None:
     """Let a dispatcher, and what is compiled on its behalf, be compiled as this module says.
 
     A function that `borrows` its arrays must not return one: its caller would release what nobody has counted. One that
-    stays `apart` is not copied into its callers.
+    stays `apart` is not copied into its callers. With `slp`, LLVM joins scalar instructions into vector instructions.
     """
     usual = dispatcher._compiler.compile
 
     def lean(*args: Any) -> Any:
         codegen = dispatcher.targetctx.codegen()
         replaced = [(codegen, "_library_class", CodeLibrary), (BaseFunction, "get_call_type", _call_type), *REPLACED]
+        if slp:
+            replaced.append((config, "SLP_VECTORIZE", 1))
         before = [getattr(owner, name) for owner, name, _ in replaced]
         for owner, name, lean_one in replaced:  # Numba holds its lock meanwhile
             setattr(owner, name, lean_one)

@@ -31,7 +31,9 @@ except ImportError:  # a version of Numba with other classes
     CompiledCache = None  # type: ignore[assignment, misc]
 
 
-def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, **options: Any) -> Any:
+def njit(
+    *args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, slp: bool = False, **options: Any
+) -> Any:
     """Compile a function as :func:`numba.njit` does; with `cache`, keep the result on disk where that is possible.
 
     With `borrows`, the function and those that it calls neither make arrays nor return them, views included. It is
@@ -40,11 +42,14 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
     With `apart`, the compiler makes no copies of the function in its callers. That is for long functions, where a copy
     takes long to compile and a call costs little beside what it does.
 
+    With `slp`, the same operation on several neighbouring numbers, written out one by one, becomes a vector
+    instruction. Numba leaves this step of LLVM out.
+
     A function whose name begins with an underscore is one that only kernels call: it gets no wrappers and no entry on
     disk of its own, unless ``no_cpython_wrapper=False`` asks for them.
     """
     if args and callable(args[0]):
-        return njit(cache=cache, borrows=borrows, apart=apart, **options)(args[0])
+        return njit(cache=cache, borrows=borrows, apart=apart, slp=slp, **options)(args[0])
 
     def compiled(function: Callable[..., Any]) -> Any:
         private = function.__name__.startswith("_") and options.get("no_cpython_wrapper", True)
@@ -54,7 +59,7 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
         if not hasattr(dispatcher, "py_func"):  # NUMBA_DISABLE_JIT leaves a plain function
             return dispatcher
         if _LEAN:
-            compile_lean(dispatcher, borrows, apart)
+            compile_lean(dispatcher, borrows, apart, slp)
         if cache and not private:
             _keep_on_disk(dispatcher, function)
         return dispatcher
