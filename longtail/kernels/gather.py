@@ -65,33 +65,39 @@ def prune(weights, features, n_lanes, threshold, value):
     """Return the weights of magnitude `threshold` or more as (feature, lane, value, scales), and the biases.
 
     `value` is an empty array of the type to store: float32, or int8 in whole steps of the node's scale, which is 1/127
-    of its largest weight.
+    of its largest weight. The last row are the biases; columns from `n_lanes` on must be 0.
     """
-    d = weights.shape[0] - 1
+    width = np.uint64(weights.shape[1])
+    flat = weights.reshape(-1)
+    end = np.uint64(flat.shape[0]) - width
+    least = max(np.float32(threshold), np.float32(1e-45))  # which is the smallest number above 0
     count = 0
-    largest = np.zeros(n_lanes, np.float32)
-    for a in range(d):
-        for j in range(n_lanes):
-            size = abs(weights[a, j])
-            count += size >= threshold and size != 0
-            largest[j] = max(largest[j], size)
+    for p in range(end):
+        count += abs(flat[p]) >= least
+    places = np.empty(count + 1, np.int64)
+    c = 0
+    for p in range(end):  # each place is written, and the next one over it if the weight is small: nothing to predict
+        places[c] = p
+        c += abs(flat[p]) >= least
     feature = np.empty(count, np.int32)
     lane = np.empty(count, np.uint8)
     value = np.empty(count, value.dtype)
+    largest = np.zeros(n_lanes, np.float32)
     scales = np.ones(n_lanes, np.float32)
+    for c in range(count):
+        p = np.uint64(places[c])
+        a = p // width
+        feature[c] = features[a]
+        lane[c] = p - a * width
+        largest[lane[c]] = max(largest[lane[c]], abs(flat[p]))
     if value.itemsize == 1:
         for j in range(n_lanes):
             if largest[j] > 0:
                 scales[j] = largest[j] / np.float32(127.0)
-    c = 0
-    for a in range(d):
-        for j in range(n_lanes):
-            if abs(weights[a, j]) >= threshold and weights[a, j] != 0:
-                feature[c] = features[a]
-                lane[c] = j
-                value[c] = weights[a, j] if value.itemsize > 1 else round(weights[a, j] / scales[j])
-                c += 1
-    return feature, lane, value, scales, weights[d, :n_lanes].copy()
+    for c in range(count):
+        weight = flat[np.uint64(places[c])]
+        value[c] = weight if value.itemsize > 1 else round(weight / scales[lane[c]])
+    return feature, lane, value, scales, weights[-1, :n_lanes].copy()
 
 
 @njit(cache=True, nogil=True, borrows=True)
