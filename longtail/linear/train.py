@@ -269,7 +269,7 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
     leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
     row_ptr, nodes = gather.lift(Y.indptr, Y.indices, leaf, len(tree.labels))
     parents = tree.parents()
-    lengths = np.diff(X.indptr)
+    lengths = np.diff(X.indptr).astype(np.int64)
     levels: list[_Level] = []
     tasks: list[_Task] = []
     for level in range(tree.depth - 1, -1, -1):
@@ -283,20 +283,19 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
         if level == 0:  # points that have labels, but none of this tree's, are negatives for all of these
             group_points = labelled_rows(Y).astype(group_points.dtype)
             group_ptr = np.array([0, len(group_points)], group_ptr.dtype)
+        loads = np.diff(np.concatenate([[0], np.cumsum(lengths[group_points] + 1)])[group_ptr]).tolist()
+        ends = (tree.child_ptr[first_group : first_group + n_groups + 1] - begin).tolist()
         number = len(levels)
         levels.append(_Level(frozen(point_ptr), frozen(members), frozen(group_ptr), frozen(group_points), begin))
-        for g in range(n_groups):
-            first, last = (int(tree.child_ptr[first_group + g + side]) - begin for side in (0, 1))
-            if last - first < 2:
-                continue
-            points = group_points[group_ptr[g] : group_ptr[g + 1]]
-            load = float(lengths[points].sum() + len(points))
+        for g, (first, last, load) in enumerate(zip(ends[:-1], ends[1:], loads, strict=True)):
             step = last - first
+            if step < 2:
+                continue
             lanes = 2 if step <= 2 else solve.LANES
             if load * step > _WORK_PER_SECOND / 50:  # worth sharing among cores
                 step = max(solve.LANES, -(-step // (2 * cores) // solve.LANES) * solve.LANES)
             tasks += [
-                _Task(number, g, a, min(a + step, last), lanes, load * (min(a + step, last) - a))
+                _Task(number, g, a, min(a + step, last), lanes, float(load) * (min(a + step, last) - a))
                 for a in range(first, last, step)
             ]
     return levels, tasks
@@ -305,17 +304,19 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
 def _require_memory(
     tasks: list[_Task], levels: list[_Level], X: csr_array, settings: SolverSettings, cores: int
 ) -> None:
-    needed = (_task_bytes(task, len(task.points(levels)), X, len(settings.costs)) for task in tasks)
+    if not tasks:
+        return
+    load = max(task.work / (task.last - task.first) for task in tasks)
+    n = max(int(np.diff(level.group_ptr).max()) for level in levels)  # nearly always of the same group
     memory.require(
-        min(cores, len(tasks)) * max(needed, default=0),
+        min(cores, len(tasks)) * _task_bytes(load, n, X, len(settings.costs)),
         "Training",
         "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
     )
 
 
-def _task_bytes(task: _Task, n: int, X: csr_array, n_costs: int) -> float:
+def _task_bytes(nnz: float, n: int, X: csr_array, n_costs: int) -> float:
     """Estimate the memory of one core: n points of the group, signs and duals, eight columns of weights per cost."""
-    nnz = task.work / (task.last - task.first)
     features = min(X.shape[1], nnz)
     weights = 4 * (features + 1) * ((2 + n_costs) * solve.LANES + 2)
     return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + weights + 4 * sum(X.shape)
