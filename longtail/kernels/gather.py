@@ -108,13 +108,19 @@ def count_features(feature, counts):
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
-    """Append (node, value) to the row of each feature; calls in the order of nodes keep rows sorted by node."""
-    for p in range(feature.shape[0]):
-        slot = cursor[feature[p]]
-        node_out[slot] = first_node + lane[p]
-        value_out[slot] = value[p]
-        cursor[feature[p]] = slot + 1
+def scatter(feature, lane, value, sizes, firsts, cursor, node_out, value_out):
+    """Append (node, value) to the row of each feature; calls in the order of nodes keep rows sorted by node.
+
+    sizes, firsts : number of weights of each part, and its first node, from which its lanes are counted.
+    """
+    end = 0
+    for part in range(sizes.shape[0]):
+        begin, end = end, end + sizes[part]
+        for p in range(begin, end):
+            slot = cursor[feature[p]]
+            node_out[slot] = firsts[part] + lane[p]
+            value_out[slot] = value[p]
+            cursor[feature[p]] = slot + 1
 
 
 @njit(cache=True, nogil=True)

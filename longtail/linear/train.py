@@ -33,6 +33,7 @@ _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
 WEIGHT_BYTES = 6  # of a weight until it is in its place
 KEPT = 0.5  # weights that a label keeps, as a share of the features of its points; measured by benchmarks/scale/run.py
+_JOINED = 1 << 16  # weights that are put in their places by one call
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
 
@@ -361,8 +362,8 @@ def _assemble(
     """Put the weights of nodes together; `parts` returns them in lists, of which each begins where the last ended."""
     counts = np.zeros(n_features, np.int64)
     for some in parts():
-        for _, (feature, *_) in some:
-            gather.count_features(feature, counts)
+        for several in _joined(some):
+            gather.count_features(_concatenated(several, 0), counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes = np.empty(ptr[-1], node_type(tree.n_nodes))
     values = np.empty(ptr[-1], dtype)
@@ -370,8 +371,30 @@ def _assemble(
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)
     cursor = ptr[:-1].copy()
     for some in parts():
-        for first, (feature, lane, value, scales, biases) in sorted(some, key=lambda part: part[0]):
-            gather.scatter(feature, lane, value, first, cursor, nodes, values)
-            scale[first : first + len(scales)] = scales
-            bias[first : first + len(biases)] = biases
+        for several in _joined(sorted(some, key=lambda part: part[0])):
+            firsts = np.array([first for first, _ in several])
+            sizes, n_nodes = (np.array([len(kept[i]) for _, kept in several]) for i in (0, 3))
+            feature, lane, value, scales, biases = (_concatenated(several, i) for i in range(_N_ARRAYS))
+            gather.scatter(feature, lane, value, sizes, firsts, cursor, nodes, values)
+            at = np.repeat(firsts - (np.cumsum(n_nodes) - n_nodes), n_nodes) + np.arange(n_nodes.sum())
+            scale[at], bias[at] = scales, biases
     return TreeWeights(ptr, nodes, values, scale, bias)
+
+
+def _joined(parts: list[_Solved]) -> Iterator[list[_Solved]]:
+    """Yield neighbouring parts, as many as have `_JOINED` weights: a kernel call for each small part takes longer."""
+    several: list[_Solved] = []
+    total = 0
+    for part in parts:
+        several.append(part)
+        total += len(part[1][0])
+        if total >= _JOINED:
+            yield several
+            several, total = [], 0
+    if several:
+        yield several
+
+
+def _concatenated(parts: list[_Solved], i: int) -> np.ndarray:
+    """Return one of the arrays of some parts, put together."""
+    return parts[0][1][i] if len(parts) == 1 else np.concatenate([kept[i] for _, kept in parts])

@@ -60,7 +60,8 @@ def test_pruning_and_scattering_keep_exactly_the_large_weights() -> None:
     gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes, values = np.empty(ptr[-1], np.uint16), np.empty(ptr[-1], np.float32)
-    gather.scatter(feature, lane, value, 10, ptr[:-1].copy(), nodes, values)
+    parts = np.array([3, len(feature) - 3]), np.array([10, 10])  # sizes and first nodes of two parts
+    gather.scatter(feature, lane, value, *parts, ptr[:-1].copy(), nodes, values)
     found = np.zeros((8, 16), np.float32)
     for f in range(8):
         found[f, nodes[ptr[f] : ptr[f + 1]]] = values[ptr[f] : ptr[f + 1]]
