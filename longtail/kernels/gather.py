@@ -6,6 +6,8 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
+_1 = np.uint64(1)
+
 
 @njit(cache=True, nogil=True)
 def gather_rows(indptr, indices, data, rows, place):
@@ -21,23 +23,25 @@ def gather_rows(indptr, indices, data, rows, place):
     out_idx = np.empty(nnz, np.int32)
     out_val = np.empty(nnz, np.float32)
     squares = np.empty(n, np.float32)
-    features = np.empty(min(nnz, place.shape[0]), np.int32)
-    d = 0
-    c = 0
+    features = np.empty(min(nnz, place.shape[0]) + 1, np.int32)
+    d = np.int32(0)
+    c = np.uint64(0)
     out_ptr[0] = 0
     for a in range(n):
         r = rows[a]
         total = 0.0
-        for p in range(indptr[r], indptr[r + 1]):
-            f = indices[p]
-            if place[f] < 0:
-                place[f] = d
-                features[d] = f
-                d += 1
-            out_idx[c] = place[f]
-            out_val[c] = data[p]
-            total += data[p] * data[p]
-            c += 1
+        for p in range(np.uint64(indptr[r]), np.uint64(indptr[r + 1])):
+            f, v = np.uint64(indices[p]), data[p]
+            at = place[f]
+            new = at < 0
+            at = d if new else at
+            place[f] = at  # written whether new or not: no jump, which would be mispredicted
+            features[np.uint64(d)] = f
+            d += np.int32(new)
+            out_idx[c] = at
+            out_val[c] = v
+            total += v * v
+            c += _1
         out_ptr[a + 1] = c
         squares[a] = total
     for a in range(d):
