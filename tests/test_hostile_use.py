@@ -181,9 +181,10 @@ def test_finding_6_lists_of_label_numbers_get_the_remedy() -> None:
 
 
 def test_finding_7_numbers_of_numpy_are_stored_as_numbers(data: longtail.Dataset, tmp_path: Path) -> None:
-    settings = {"n_neighbors": np.int64(3), "n_jobs": np.int32(1)}
+    settings = {"n_neighbors": np.int64(3), "sharpness": np.int16(2), "n_jobs": np.int32(1)}
     longtail.make("knn", settings).fit(data.X, data.Y).save(tmp_path / "m")
-    assert json.loads((tmp_path / "m" / "model.json").read_text())["meta"]["params"] == {"n_jobs": 1, "n_neighbors": 3}
+    stored = json.loads((tmp_path / "m" / "model.json").read_text())["meta"]["params"]
+    assert stored == {"n_jobs": 1, "n_neighbors": 3, "sharpness": 2, "feature_weights": "learnt"}
 
 
 def test_finding_8_a_fifo_and_a_bomb_are_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import types
+from numba.core import config
 from numba.core.codegen import JITCodeLibrary
 from numba.core.environment import lookup_environment
 from numba.core.types.functions import BaseFunction
@@ -115,17 +116,20 @@ def _has_arrays(kind: types.Type) -> bool:
     return isinstance(kind, types.Array) or (isinstance(kind, types.BaseTuple) and any(map(_has_arrays, kind)))
 
 
-def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False) -> None:
+def compile_lean(dispatcher: Any, borrows: bool, apart: bool = False, slp: bool = False) -> None:
     """Make a dispatcher compile as this module describes, along with the functions that are compiled for it.
 
     A function that `borrows` its arrays must not return one, because its caller would release an array that was never
-    counted. A function that stays `apart` is not inlined into its callers.
+    counted. A function that stays `apart` is not inlined into its callers. With `slp`, LLVM joins scalar instructions
+    into vector instructions.
     """
     usual = dispatcher._compiler.compile
 
     def lean(*args: Any) -> Any:
         codegen = dispatcher.targetctx.codegen()
         replaced = [(codegen, "_library_class", CodeLibrary), (BaseFunction, "get_call_type", _call_type), *REPLACED]
+        if slp:
+            replaced.append((config, "SLP_VECTORIZE", 1))
         before = [getattr(owner, name) for owner, name, _ in replaced]
         for owner, name, lean_one in replaced:  # safe, because Numba holds its compiler lock
             setattr(owner, name, lean_one)

@@ -30,7 +30,9 @@ except ImportError:  # a version of Numba with other classes
     CompiledCache = None  # type: ignore[assignment, misc]
 
 
-def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, **options: Any) -> Any:
+def njit(
+    *args: Any, cache: bool = False, borrows: bool = False, apart: bool = False, slp: bool = False, **options: Any
+) -> Any:
     """Compile a function as :func:`numba.njit` does. With `cache`, store the result on disk if possible.
 
     `borrows` states that the function, and the functions it calls, neither create nor return arrays or views. It is
@@ -39,11 +41,14 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
     `apart` prevents the compiler from inlining the function into its callers. Use it for long functions: inlining them
     takes long to compile, and a call is cheap compared with the work they do.
 
+    `slp` makes a vector instruction of the same operation on several neighbouring numbers, written out one by one.
+    Numba leaves this step of LLVM out.
+
     A function whose name begins with an underscore is only called by kernels. It has no wrappers and no entry on disk,
     unless ``no_cpython_wrapper=False`` is given.
     """
     if args and callable(args[0]):
-        return njit(cache=cache, borrows=borrows, apart=apart, **options)(args[0])
+        return njit(cache=cache, borrows=borrows, apart=apart, slp=slp, **options)(args[0])
 
     def compiled(function: Callable[..., Any]) -> Any:
         private = function.__name__.startswith("_") and options.get("no_cpython_wrapper", True)
@@ -53,7 +58,7 @@ def njit(*args: Any, cache: bool = False, borrows: bool = False, apart: bool = F
         if not hasattr(dispatcher, "py_func"):  # with NUMBA_DISABLE_JIT it is the plain function
             return dispatcher
         if _LEAN:
-            compile_lean(dispatcher, borrows, apart)
+            compile_lean(dispatcher, borrows, apart, slp)
         if cache and not private:
             _keep_on_disk(dispatcher, function)
         return dispatcher

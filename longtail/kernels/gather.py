@@ -6,6 +6,8 @@ import numpy as np
 
 from longtail.kernels.compiling import njit
 
+_1 = np.uint64(1)
+
 
 @njit(cache=True, nogil=True)
 def gather_rows(indptr, indices, data, rows, place):
@@ -22,23 +24,25 @@ def gather_rows(indptr, indices, data, rows, place):
     out_idx = np.empty(nnz, np.int32)
     out_val = np.empty(nnz, np.float32)
     squares = np.empty(n, np.float32)
-    features = np.empty(min(nnz, place.shape[0]), np.int32)
-    d = 0
-    c = 0
+    features = np.empty(min(nnz, place.shape[0]) + 1, np.int32)
+    d = np.int32(0)
+    c = np.uint64(0)
     out_ptr[0] = 0
     for a in range(n):
         r = rows[a]
         total = 0.0
-        for p in range(indptr[r], indptr[r + 1]):
-            f = indices[p]
-            if place[f] < 0:
-                place[f] = d
-                features[d] = f
-                d += 1
-            out_idx[c] = place[f]
-            out_val[c] = data[p]
-            total += data[p] * data[p]
-            c += 1
+        for p in range(np.uint64(indptr[r]), np.uint64(indptr[r + 1])):
+            f, v = np.uint64(indices[p]), data[p]
+            at = place[f]
+            new = at < 0
+            at = d if new else at
+            place[f] = at  # written whether new or not: no jump, which would be mispredicted
+            features[np.uint64(d)] = f
+            d += np.int32(new)
+            out_idx[c] = at
+            out_val[c] = v
+            total += v * v
+            c += _1
         out_ptr[a + 1] = c
         squares[a] = total
     for a in range(d):
@@ -66,33 +70,40 @@ def prune(weights, features, n_lanes, threshold, value):
     """Return the weights with a magnitude of at least `threshold` as (feature, lane, value, scales), and the biases.
 
     `value` is an empty array of the type to store. It may be float32, or int8: then weights are rounded to multiples of
-    the node's scale, which is 1/127 of its largest weight.
+    the node's scale, which is 1/127 of its largest weight. The last row holds the biases. Columns from `n_lanes` on
+    must be 0.
     """
-    d = weights.shape[0] - 1
+    width = np.uint64(weights.shape[1])
+    flat = weights.reshape(-1)
+    end = np.uint64(flat.shape[0]) - width
+    least = max(np.float32(threshold), np.float32(1e-45))  # which is the smallest number above 0
     count = 0
-    largest = np.zeros(n_lanes, np.float32)
-    for a in range(d):
-        for j in range(n_lanes):
-            size = abs(weights[a, j])
-            count += size >= threshold and size != 0
-            largest[j] = max(largest[j], size)
+    for p in range(end):
+        count += abs(flat[p]) >= least
+    places = np.empty(count + 1, np.int64)
+    c = 0
+    for p in range(end):  # each place is written, and the next one over it if the weight is small: nothing to predict
+        places[c] = p
+        c += abs(flat[p]) >= least
     feature = np.empty(count, np.int32)
     lane = np.empty(count, np.uint8)
     value = np.empty(count, value.dtype)
+    largest = np.zeros(n_lanes, np.float32)
     scales = np.ones(n_lanes, np.float32)
+    for c in range(count):
+        p = np.uint64(places[c])
+        a = p // width
+        feature[c] = features[a]
+        lane[c] = p - a * width
+        largest[lane[c]] = max(largest[lane[c]], abs(flat[p]))
     if value.itemsize == 1:
         for j in range(n_lanes):
             if largest[j] > 0:
                 scales[j] = largest[j] / np.float32(127.0)
-    c = 0
-    for a in range(d):
-        for j in range(n_lanes):
-            if abs(weights[a, j]) >= threshold and weights[a, j] != 0:
-                feature[c] = features[a]
-                lane[c] = j
-                value[c] = weights[a, j] if value.itemsize > 1 else round(weights[a, j] / scales[j])
-                c += 1
-    return feature, lane, value, scales, weights[d, :n_lanes].copy()
+    for c in range(count):
+        weight = flat[np.uint64(places[c])]
+        value[c] = weight if value.itemsize > 1 else round(weight / scales[lane[c]])
+    return feature, lane, value, scales, weights[-1, :n_lanes].copy()
 
 
 @njit(cache=True, nogil=True, borrows=True)
@@ -103,13 +114,19 @@ def count_features(feature, counts):
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def scatter(feature, lane, value, first_node, cursor, node_out, value_out):
-    """Append (node, value) to the row of each feature. If called in the order of nodes, rows are sorted by node."""
-    for p in range(feature.shape[0]):
-        slot = cursor[feature[p]]
-        node_out[slot] = first_node + lane[p]
-        value_out[slot] = value[p]
-        cursor[feature[p]] = slot + 1
+def scatter(feature, lane, value, sizes, firsts, cursor, node_out, value_out):
+    """Append (node, value) to the row of each feature. If called in the order of nodes, rows are sorted by node.
+
+    sizes, firsts : number of weights of each part, and its first node, from which its lanes are counted.
+    """
+    end = 0
+    for part in range(sizes.shape[0]):
+        begin, end = end, end + sizes[part]
+        for p in range(begin, end):
+            slot = cursor[feature[p]]
+            node_out[slot] = firsts[part] + lane[p]
+            value_out[slot] = value[p]
+            cursor[feature[p]] = slot + 1
 
 
 @njit(cache=True, nogil=True)

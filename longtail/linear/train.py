@@ -33,6 +33,7 @@ _SHORT = 1 << 16  # nodes whose numbers are stored in two bytes
 SPILLED = 64e6  # bytes of weights that are in memory between two batches, where they are kept on disk
 WEIGHT_BYTES = 6  # of a weight until it is in its place
 KEPT = 0.5  # weights that a label keeps, as a share of the features of its points; measured by benchmarks/scale/run.py
+_JOINED = 1 << 16  # weights that are put in their places by one call
 _N_ARRAYS = 5  # of the pruned weights of some nodes
 
 
@@ -269,7 +270,7 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
     leaf[tree.labels] = np.arange(len(tree.labels), dtype=np.int32)
     row_ptr, nodes = gather.lift(Y.indptr, Y.indices, leaf, len(tree.labels))
     parents = tree.parents()
-    lengths = np.diff(X.indptr)
+    lengths = np.diff(X.indptr).astype(np.int64)
     levels: list[_Level] = []
     tasks: list[_Task] = []
     for level in range(tree.depth - 1, -1, -1):
@@ -283,20 +284,19 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
         if level == 0:  # points that have labels, but none of this tree's, are negatives for all of these
             group_points = labelled_rows(Y).astype(group_points.dtype)
             group_ptr = np.array([0, len(group_points)], group_ptr.dtype)
+        loads = np.diff(np.concatenate([[0], np.cumsum(lengths[group_points] + 1)])[group_ptr]).tolist()
+        ends = (tree.child_ptr[first_group : first_group + n_groups + 1] - begin).tolist()
         number = len(levels)
         levels.append(_Level(frozen(point_ptr), frozen(members), frozen(group_ptr), frozen(group_points), begin))
-        for g in range(n_groups):
-            first, last = (int(tree.child_ptr[first_group + g + side]) - begin for side in (0, 1))
-            if last - first < 2:
-                continue
-            points = group_points[group_ptr[g] : group_ptr[g + 1]]
-            load = float(lengths[points].sum() + len(points))
+        for g, (first, last, load) in enumerate(zip(ends[:-1], ends[1:], loads, strict=True)):
             step = last - first
+            if step < 2:
+                continue
             lanes = 2 if step <= 2 else solve.LANES
             if load * step > _WORK_PER_SECOND / 50:  # worth sharing among cores
                 step = max(solve.LANES, -(-step // (2 * cores) // solve.LANES) * solve.LANES)
             tasks += [
-                _Task(number, g, a, min(a + step, last), lanes, load * (min(a + step, last) - a))
+                _Task(number, g, a, min(a + step, last), lanes, float(load) * (min(a + step, last) - a))
                 for a in range(first, last, step)
             ]
     return levels, tasks
@@ -305,17 +305,19 @@ def _tasks(tree: LabelTree, X: csr_array, Y: csr_array, cores: int) -> tuple[lis
 def _require_memory(
     tasks: list[_Task], levels: list[_Level], X: csr_array, settings: SolverSettings, cores: int
 ) -> None:
-    needed = (_task_bytes(task, len(task.points(levels)), X, len(settings.costs)) for task in tasks)
+    if not tasks:
+        return
+    load = max(task.work / (task.last - task.first) for task in tasks)
+    n = max(int(np.diff(level.group_ptr).max()) for level in levels)  # nearly always of the same group
     memory.require(
-        min(cores, len(tasks)) * max(needed, default=0),
+        min(cores, len(tasks)) * _task_bytes(load, n, X, len(settings.costs)),
         "Training",
         "Lower n_jobs (a thread holds the points of one group of labels), or use fewer points or features.",
     )
 
 
-def _task_bytes(task: _Task, n: int, X: csr_array, n_costs: int) -> float:
+def _task_bytes(nnz: float, n: int, X: csr_array, n_costs: int) -> float:
     """Estimate the memory of one core: n points of the group, signs and duals, eight columns of weights per cost."""
-    nnz = task.work / (task.last - task.first)
     features = min(X.shape[1], nnz)
     weights = 4 * (features + 1) * ((2 + n_costs) * solve.LANES + 2)
     return 8 * nnz + n * (2 * 4 * solve.LANES + 32) + weights + 4 * sum(X.shape)
@@ -360,8 +362,8 @@ def _assemble(
     """Put the weights of nodes together; `parts` returns them in lists, of which each begins where the last ended."""
     counts = np.zeros(n_features, np.int64)
     for some in parts():
-        for _, (feature, *_) in some:
-            gather.count_features(feature, counts)
+        for several in _joined(some):
+            gather.count_features(_concatenated(several, 0), counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes = np.empty(ptr[-1], node_type(tree.n_nodes))
     values = np.empty(ptr[-1], dtype)
@@ -369,8 +371,30 @@ def _assemble(
     bias = np.full(tree.n_nodes, ONLY_CHILD, np.float32)
     cursor = ptr[:-1].copy()
     for some in parts():
-        for first, (feature, lane, value, scales, biases) in sorted(some, key=lambda part: part[0]):
-            gather.scatter(feature, lane, value, first, cursor, nodes, values)
-            scale[first : first + len(scales)] = scales
-            bias[first : first + len(biases)] = biases
+        for several in _joined(sorted(some, key=lambda part: part[0])):
+            firsts = np.array([first for first, _ in several])
+            sizes, n_nodes = (np.array([len(kept[i]) for _, kept in several]) for i in (0, 3))
+            feature, lane, value, scales, biases = (_concatenated(several, i) for i in range(_N_ARRAYS))
+            gather.scatter(feature, lane, value, sizes, firsts, cursor, nodes, values)
+            at = np.repeat(firsts - (np.cumsum(n_nodes) - n_nodes), n_nodes) + np.arange(n_nodes.sum())
+            scale[at], bias[at] = scales, biases
     return TreeWeights(ptr, nodes, values, scale, bias)
+
+
+def _joined(parts: list[_Solved]) -> Iterator[list[_Solved]]:
+    """Yield neighbouring parts, as many as have `_JOINED` weights: a kernel call for each small part takes longer."""
+    several: list[_Solved] = []
+    total = 0
+    for part in parts:
+        several.append(part)
+        total += len(part[1][0])
+        if total >= _JOINED:
+            yield several
+            several, total = [], 0
+    if several:
+        yield several
+
+
+def _concatenated(parts: list[_Solved], i: int) -> np.ndarray:
+    """Return one of the arrays of some parts, put together."""
+    return parts[0][1][i] if len(parts) == 1 else np.concatenate([kept[i] for _, kept in parts])

@@ -153,8 +153,9 @@ def k_means_cut(vectors: csr_array, arity: int, n_jobs: int | None = 1) -> Label
         if m < n:
             assign(n)
         order = np.lexsort((members, nearest)) if m < n else np.argsort(nearest, kind="stable")
-        ends = np.flatnonzero(np.diff(nearest[order])) + 1
-        return [part for part in np.split(members[order], ends) if len(part)]
+        members = members[order]
+        ends = [*(np.flatnonzero(np.diff(nearest[order])) + 1).tolist(), n]
+        return [members[begin:end] for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
 
     return cut
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csr_array, random_array
@@ -43,6 +44,38 @@ def test_two_means_finds_two_groups_of_equal_size() -> None:
         assert sorted(order) == list(range(20))
         found += len(set(side[order[:10]])) == 1
     assert found >= 10  # a start with both seeds in one group may end elsewhere; half of the starts are not such
+
+
+def plain_two_means(dense: np.ndarray, seed: int, eps: float, max_iter: int) -> np.ndarray:
+    """Return the side of each row after balanced 2-means, with both centroids computed anew in each round."""
+    n = len(dense)
+    a = (seed * 2654435761 % 2**32) * n // 2**32
+    b = (a + 1 + ((seed + 1) * 2246822519 % 2**32) * (n - 1) // 2**32) % n
+    before, centroids = -np.inf, dense[[a, b]]
+    for _ in range(max_iter):
+        near = dense @ centroids.T
+        side = np.ones(n, int)
+        side[np.argsort(near[:, 1] - near[:, 0], kind="stable")[: (n + 1) // 2]] = 0
+        gain = near[np.arange(n), side].mean()
+        if gain - before < eps:
+            break
+        before = gain
+        sums = np.stack([dense[side == c].sum(axis=0) for c in (0, 1)])
+        centroids = sums / np.linalg.norm(sums, axis=1, keepdims=True)
+    return side
+
+
+@pytest.mark.parametrize("n", [2, 31, 200])
+def test_two_means_agrees_with_numpy(n: int) -> None:
+    rng = np.random.default_rng(n)
+    dense = np.where(rng.random((n, 40)) < 0.3, rng.random((n, 40)), 0).astype(np.float32)
+    dense /= np.linalg.norm(dense, axis=1, keepdims=True)
+    X = csr_array(dense)
+    for seed in range(10):
+        order = cluster.two_means(X.indptr, X.indices, X.data, 40, 1e-4, 50, seed)
+        side = np.ones(n, int)
+        side[order[: (n + 1) // 2]] = 0
+        np.testing.assert_array_equal(side, plain_two_means(dense.astype(np.float64), seed, 1e-4, 50))
 
 
 def test_assignment_and_centroids_agree_with_numpy() -> None:

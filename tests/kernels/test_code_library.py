@@ -64,6 +64,21 @@ def test_functions_that_stay_apart_are_called() -> None:
     assert not re.search(r"call [^\n]*4_addB", code)  # a copy in its caller
 
 
+@njit(borrows=True, slp=True)
+def double_four(values):  # type: ignore[no-untyped-def]
+    a, b, c, d = values[0], values[1], values[2], values[3]
+    values[0], values[1], values[2], values[3] = a + a, b + b, c + c, d + d
+
+
+def test_neighbouring_numbers_share_an_instruction() -> None:
+    values, before = np.arange(4, dtype=np.float32), numba.config.SLP_VECTORIZE
+    double_four(values)
+    assert values.tolist() == [0, 2, 4, 6]
+    (code,) = double_four.inspect_llvm().values()
+    assert re.search(r"fadd [^\n]*<4 x float>", code)
+    assert before == numba.config.SLP_VECTORIZE
+
+
 def test_only_wrappers_are_not_optimised() -> None:
     assert add_copy(np.arange(5.0), 4) == 6.0
     library = next(iter(add_copy.overloads.values())).library

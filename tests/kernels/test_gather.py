@@ -51,7 +51,8 @@ def test_lifting_and_inverting_agree_with_matrix_products(seed: int) -> None:
 
 def test_pruning_and_scattering_keep_exactly_the_large_weights() -> None:
     rng = np.random.default_rng(0)
-    weights = rng.normal(size=(6, 8)).astype(np.float32)  # five features and the bias, eight nodes
+    weights = rng.normal(size=(6, 8)).astype(np.float32)  # five features and the bias, six nodes
+    weights[:, 6:] = 0
     features = np.array([3, 0, 7, 5, 1], np.int32)
     feature, lane, value, scales, bias = gather.prune(weights, features, 6, 0.5, np.empty(0, np.float32))
     assert (scales == 1).all()
@@ -59,7 +60,8 @@ def test_pruning_and_scattering_keep_exactly_the_large_weights() -> None:
     gather.count_features(feature, counts)
     ptr = np.concatenate([[0], np.cumsum(counts)])
     nodes, values = np.empty(ptr[-1], np.uint16), np.empty(ptr[-1], np.float32)
-    gather.scatter(feature, lane, value, 10, ptr[:-1].copy(), nodes, values)
+    parts = np.array([3, len(feature) - 3]), np.array([10, 10])  # sizes and first nodes of two parts
+    gather.scatter(feature, lane, value, *parts, ptr[:-1].copy(), nodes, values)
     found = np.zeros((8, 16), np.float32)
     for f in range(8):
         found[f, nodes[ptr[f] : ptr[f + 1]]] = values[ptr[f] : ptr[f + 1]]

@@ -38,7 +38,7 @@ def test_squared_hinge_reaches_the_optimum(lanes: int, cost: float, n: int, rare
     X, signs, norms = problem(1, n, rare=rare)
     signs = signs[:, :lanes].copy()
     weights = solve.squared_hinge(
-        solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.array([cost]), solve.Limits(1e-4, 400, 1.0), 0
+        solve.SolverRows(X.indptr, X.indices, X.data, norms), signs, np.array([cost]), solve.Limits(1e-4, 200, 1.0), 0
     )[0]
     slack = np.maximum(0, 1 - signs * margins(X, weights))
     pull = signs * slack  # (n, lanes)
