@@ -147,7 +147,7 @@ class Calibrated(Wrapper):
         if not held_out:
             return
         self.calibration_, self.method_ = Calibration.fit(held_out, self.method)
-        found = [self.calibration_.apply(pairs.scores, pairs.frequency) for pairs in held_out]
+        found = [self.calibration_.apply(pairs.scores, pairs.label_frequency) for pairs in held_out]
         Y = vstack([pairs.Y for pairs in held_out], format="csr")
         self.threshold_ = threshold_of_probabilities(Y, vstack(found, format="csr"))
 

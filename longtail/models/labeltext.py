@@ -25,7 +25,7 @@ from longtail.combine.candidates import CandidateList
 from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, pack
-from longtail.combine.selection import DEPTH, compared, measures
+from longtail.combine.selection import LABELS_MEASURED, describe_choice, held_out_metrics
 from longtail.index.ranking import top_k
 from longtail.kernels.combine import unite
 from longtail.kernels.encode import SparseRows
@@ -176,22 +176,24 @@ class LabelText(Wrapper):
         X_held, Y_held = held[0][rows_known], held[1][rows_known]
         Y_known = select_labels(Y_held, label_counts(Y) > 0)
         propensity = self.propensity_a, self.propensity_b
-        alone = measures(Y_known, self.base_.predict(X_held, self.n_candidates), Y, propensity)
+        alone = held_out_metrics(Y_known, self.base_.predict(X_held, self.n_candidates), Y, propensity)
         if self.method == "formula":
             rows = {1.0: alone}
             for alpha in _ALPHAS if self.alpha is None else (self.alpha,):
-                rows[alpha] = measures(Y_known, self._formula(X_held, alpha, DEPTH), Y, propensity)
+                rows[alpha] = held_out_metrics(Y_known, self._formula(X_held, alpha, LABELS_MEASURED), Y, propensity)
             best = max(sorted(rows, reverse=True), key=lambda alpha: rows[alpha]["goal"])
             self.alpha_ = best if self.alpha is None else self.alpha
             self.alone_, together = self.alpha_ == 1, rows[self.alpha_]
         else:
             layout = self.predictor_.layout(2)
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
-            together = measures(Y_known, pairs.cross_scored(layout, Y_held.shape, DEPTH), Y, propensity)
+            together = held_out_metrics(
+                Y_known, pairs.cross_scored(layout, Y_held.shape, LABELS_MEASURED), Y, propensity
+            )
             self.alone_ = together["goal"] < alone["goal"]
             self.predictor_ = replace(self.predictor_, combiner=pairs.train(layout, Y, Y_held, 1))
         self.report_ = [{"model": "base"} | alone, {"model": self.method} | together]
-        self.why_ = compared(self.report_, "The base alone" if self.alone_ else "Base and label text")
+        self.why_ = describe_choice(self.report_, "The base alone" if self.alone_ else "Base and label text")
 
     # Prediction --------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from longtail.combine.candidates import CandidateList
 from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor
-from longtail.combine.selection import measures
+from longtail.combine.selection import held_out_metrics
 from longtail.data.augment import augmented
 from longtail.engine import current, memory
 from longtail.index.ranking import top_k
@@ -289,7 +289,7 @@ class TAug(Wrapper, PresetRanker):
             scores = self._united(X, self.n_candidates)
         for tilt in _TILTS if settings.tilt is None else sorted({0.0, settings.tilt}):
             tilted = self._tilted(scores, tilt, self.n_candidates)
-            row = measures(Y, tilted, Y_train, (self.propensity_a, self.propensity_b))
+            row = held_out_metrics(Y, tilted, Y_train, (self.propensity_a, self.propensity_b))
             self.report_.append({"model": f"tilt {tilt:g}", "tilt": tilt} | row)
         if settings.tilt is None:
             enough = self.report_[0]["P@1"] - _PRICE

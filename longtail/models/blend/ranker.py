@@ -30,7 +30,7 @@ from longtail import progress, store
 from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
-from longtail.combine.selection import DEPTH, compared, measures
+from longtail.combine.selection import LABELS_MEASURED, describe_choice, held_out_metrics
 from longtail.errors import DataError, ModelError, SettingsError, number_of
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
@@ -361,19 +361,21 @@ class Blend(Ranker):
             numbers = {id(member): number for number, member in enumerate([*self._networks(), *self._listers()])}
             rows = [
                 {"model": member.kind}
-                | measures(Y_known, pairs.scored_by(layout, numbers[id(member)], shape, DEPTH), Y_train, propensity)
+                | held_out_metrics(
+                    Y_known, pairs.scored_by(layout, numbers[id(member)], shape, LABELS_MEASURED), Y_train, propensity
+                )
                 for member in self.members_
             ]
             if select and len(self.members_) > 1:
                 pairs = self._drop_members(pairs, rows, part, Y_known)
             layout = self.predictor_.layout(len(self._listers()))
             combiner = pairs.train(layout, Y_train, Y_held, self._text_lister())
-            apart = pairs.of_labels(known).cross_scored(layout, Y_held.shape, DEPTH, combiner.n_trees)
+            apart = pairs.of_labels(known).cross_scored(layout, Y_held.shape, LABELS_MEASURED, combiner.n_trees)
             combiner, whole = combiner.calibrated(apart, Y_known)
             self.predictor_ = replace(self.predictor_, combiner=combiner)
         self.threshold_ = threshold_of_probabilities(Y_known, whole)
-        self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
-        self.why_ = compared(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
+        self.report_ = [*rows, {"model": "blend"} | held_out_metrics(Y_known, whole, Y_train, propensity)]
+        self.why_ = describe_choice(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
 
     def _held_points(self, parts: MemberParts) -> csr_array:
         """Return the held-out points with all features, as they are predicted."""
@@ -392,8 +394,8 @@ class Blend(Ranker):
 
         def goal(p: HeldOutPairs, n_scorers: int, n_listers: int) -> float:
             layout = replace(self.predictor_.layout(n_listers), n_scorers=n_scorers)
-            scores = p.cross_scored(layout, shape, DEPTH, n_trees=0)
-            return measures(Y_known, scores, Y_train, propensity)["goal"]
+            scores = p.cross_scored(layout, shape, LABELS_MEASURED, n_trees=0)
+            return held_out_metrics(Y_known, scores, Y_train, propensity)["goal"]
 
         scorers, listers = self._networks(), self._listers()
         best = goal(pairs, len(scorers), len(listers))
