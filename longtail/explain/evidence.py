@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from longtail.combine.attribution import Shares
 from longtail.explain.explanation import MemberScore, Neighbour
-from longtail.models.base import Ranker, rankers_within
+from longtail.models.base import Ranker, walk_rankers
 from longtail.models.blend import Blend
 from longtail.models.knn import KNN
 from longtail.models.textmatch import TextMatch
@@ -43,7 +43,7 @@ def near_points(
     n_points : int
         Number of training points. If the KNN keeps as many, their numbers are rows of the training data.
     """
-    knn = next((one for one in rankers_within(ranker) if isinstance(one, KNN)), None)
+    knn = next((one for one in walk_rankers(ranker) if isinstance(one, KNN)), None)
     if knn is None:
         return [[] for _ in labels]
     stored = knn.points_
@@ -70,7 +70,7 @@ def matching_words(
     The text of a label is the one that the model compares points with. If the model keeps no label text, it is the
     label's name.
     """
-    match = next((one for one in rankers_within(ranker) if isinstance(one, TextMatch)), None)
+    match = next((one for one in walk_rankers(ranker) if isinstance(one, TextMatch)), None)
     if match is not None:
         Z = match.texts_.point_rows(point.indices, labels, point.shape[1])
     else:
@@ -97,7 +97,7 @@ def member_scores(
     The lists are empty if the ranker has no blend in it. A label that is not among the `depth` best of the blend has no
     contributions.
     """
-    blend: Any = next((one for one in rankers_within(ranker) if isinstance(one, Blend)), None)
+    blend: Any = next((one for one in walk_rankers(ranker) if isinstance(one, Blend)), None)
     if blend is None:
         return [([], None) for _ in labels]
     width = min(blend.predictor_.width, blend.n_labels_)

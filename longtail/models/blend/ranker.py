@@ -205,7 +205,7 @@ class Blend(Ranker):
                 own = replace(own, rest=None)
             if own.rest is not None or _is_network(member):
                 with progress.stage(f"all points: {member.kind}"):
-                    self._finish(f"{names[id(member)]}-rest", member, partial(member._fit_rest, own))
+                    self._run_step(f"{names[id(member)]}-rest", member, partial(member._fit_rest, own))
         self._settle(part.X, Y, part.Z, combiner)
         self.why_ = " ".join([self.why_, *budget.remarks]).strip()
 
@@ -317,7 +317,7 @@ class Blend(Ranker):
                 member._steps = self._steps.inside(f"{name}-rest")
                 member._fit_part(part)
             else:
-                self._finish(f"{name}-part", member, lambda: member._fit_part(part))
+                self._run_step(f"{name}-part", member, lambda: member._fit_part(part))
         return member
 
     def _find_combiner(self, parts: MemberParts, budget: Budget) -> Combiner:
