@@ -1,7 +1,7 @@
-"""Popular: the most frequent labels, the same for every point. The baseline that any model must beat.
+"""Popular: the most frequent labels, the same for every point. It is the baseline that any model must beat.
 
-It shows how much of a metric label frequency alone explains: on skewed labels its P@1 can look respectable while its
-propensity-scored metrics and its coverage are close to 0.
+It shows how much of a metric is due to label frequency alone. If a few labels are very frequent, its P@1 may be high,
+while its propensity-scored metrics and its coverage are close to 0.
 """
 
 from __future__ import annotations
