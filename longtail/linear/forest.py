@@ -115,24 +115,9 @@ class Forest(FlatArrays):
                 self.ptr[t], self.nodes, self.values, first_label[t], n_nodes[t],
                 dense_at[t], dense, skip_at[t], skips,
             )  # fmt: skip
-        return beam.Trees(
-            ptr=self.ptr,
-            nodes=self.nodes,
-            values=self.values,
-            dense_at=dense_at,
-            dense=dense,
-            skip_at=skip_at,
-            skips=skips,
-            steps=self.scale,
-            bias=self.bias,
-            child_ptr=self.child_ptr,
-            level_ptr=self.level_ptr,
-            labels=self.labels,
-            node_at=self.node_at,
-            group_at=self.group_at,
-            level_at=self.level_at,
-            label_at=self.label_at,
-        )
+        arrays = self.arrays()
+        steps = arrays.pop("scale")
+        return beam.Trees(**arrays, steps=steps, dense_at=dense_at, dense=dense, skip_at=skip_at, skips=skips)
 
     @cached_property
     def label_places(self) -> np.ndarray | None:

@@ -36,7 +36,7 @@ from longtail.models.stored_ranker import StoredRanker
 from longtail.models.training_part import TrainingPart
 from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
-from longtail.sparse import select_entries
+from longtail.sparse import Pair, select_entries
 
 _INNER = ("base_", "tail_", "members_", "matcher_")  # attributes that hold the rankers inside a ranker
 _POINTS_PER_TASK = 8192  # points that one task of a cluster predicts
@@ -317,9 +317,7 @@ class Ranker(StoredRanker):
 
     # What an algorithm defines -----------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         raise AssertionError(f"{type(self).__name__} must define _fit")
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
@@ -384,7 +382,7 @@ class Ranker(StoredRanker):
         """Return the inner rankers whose parameters a prediction uses without calling their ``predict``."""
         return ()
 
-    def _check_further_points(self, X: Any, Y: Any) -> tuple[csr_array, csr_array]:
+    def _check_further_points(self, X: Any, Y: Any) -> Pair:
         """Check the input of ``partial_fit``: it may have additional labels, but must have all known ones."""
         self._check_ready()
         X = self._check_X(X)
@@ -430,7 +428,7 @@ class Ranker(StoredRanker):
         return Z
 
     @staticmethod
-    def _check_validation(validation: Any, X: csr_array, Y: csr_array) -> tuple[csr_array, csr_array]:
+    def _check_validation(validation: Any, X: csr_array, Y: csr_array) -> Pair:
         try:
             X_held, Y_held = validation
         except (TypeError, ValueError):

@@ -37,7 +37,7 @@ from longtail.metrics.thresholds import MOST_DECIDED, threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker
 from longtail.models.wrapper import Wrapper, folds, score_folds
 from longtail.params import Anything, Number, OneOf, Seed, optional
-from longtail.sparse import label_counts, labelled_rows, select_labels
+from longtail.sparse import Pair, label_counts, labelled_rows, select_labels
 from longtail.store import Stored
 from longtail.store.facts import WHOLE
 from longtail.store.invariants import Rules
@@ -102,9 +102,7 @@ class Calibrated(Wrapper):
     def _base_trains(self) -> bool:
         return isinstance(self.base, Ranker) and self.base._rest_share(0) > 0
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self.method_, self.calibration_, self.threshold_ = "none", None, None
         self._keep_frequency(label_counts(Y), X.shape[0])
         if validation is not None:

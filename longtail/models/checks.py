@@ -206,10 +206,7 @@ def _sparse(matrix: Any, name: str) -> csr_array:
     odd = odd_part(matrix)
     if odd is not None:
         raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Build the matrix again")
-    if matrix.dtype.kind == "c":
-        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
-    if matrix.dtype.kind not in "biuf":
-        raise DataError(f"{name} holds {matrix.dtype}, not numbers", remedy="Give a matrix of real numbers")
+    _check_dtype(matrix.dtype, name, "Give a matrix of real numbers")
     if matrix.format in ("csr", "csc"):
         _check_compressed(matrix, name)
     elif matrix.format == "coo":
@@ -221,6 +218,14 @@ def _sparse(matrix: Any, name: str) -> csr_array:
         nnz = int(matrix.indptr[-1])
         matrix = csr_array((matrix.data[:nnz], matrix.indices[:nnz], matrix.indptr), shape=matrix.shape)
     return matrix
+
+
+def _check_dtype(dtype: np.dtype, name: str, remedy: str) -> None:
+    """Raise an error unless the values of a matrix are real numbers."""
+    if dtype.kind == "c":
+        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    if dtype.kind not in "biuf":
+        raise DataError(f"{name} holds {dtype}, not numbers", remedy=remedy)
 
 
 def _check_compressed(X: Any, name: str) -> None:
@@ -289,11 +294,8 @@ def _from_dense(matrix: Any, name: str) -> csr_array:
             array = array.astype(np.float64)
         except ValueError as error:
             raise DataError(f"{name} holds something that is not a number: {error}", remedy=remedy) from None
-    if array.dtype.kind not in "biufc":
-        text = "For text use longtail.Tagger, or turn it into features first"
-        raise DataError(f"{name} holds {array.dtype}, not numbers", remedy=remedy if name == "Y" else text)
-    if array.dtype.kind == "c":
-        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    text = "For text use longtail.Tagger, or turn it into features first"
+    _check_dtype(array.dtype, name, remedy if name == "Y" else text)
     if array.dtype == np.float16:  # SciPy does not compute with it
         array = array.astype(np.float32)
     return csr_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))

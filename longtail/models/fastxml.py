@@ -31,7 +31,7 @@ from longtail.linear.point_forest import GrowSettings, PointForest
 from longtail.metrics import evaluate
 from longtail.models.base import Arrays, Ranker
 from longtail.params import POSITIVE, Boolean, Constraint, Integer, Jobs, Seed, optional
-from longtail.sparse import entry_rows
+from longtail.sparse import Pair, entry_rows
 from longtail.store import Stored
 from longtail.store.facts import FINITE
 from longtail.store.invariants import Rules
@@ -127,7 +127,7 @@ class FastXML(Ranker):
         """Estimate the bytes of a fit: scaled points, and growing the trees."""
         return super().memory_needed(X, Y) + PointForest.bytes_needed(X, Y, int(self.n_trees), self.n_jobs)
 
-    def _choose_cost(self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None) -> float:
+    def _choose_cost(self, X: csr_array, Y: csr_array, validation: Pair | None) -> float:
         """Return the cost at which a few trees rank held-out points best."""
         if validation is None:
             share = float(np.clip(self._TRIAL_HELD / X.shape[0], 0.1, 1 / 3))

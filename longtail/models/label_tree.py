@@ -39,7 +39,7 @@ from longtail.params import (
     Seed,
     optional,
 )
-from longtail.sparse import label_counts, labelled_rows, unit_rows, with_prefix, without_prefix
+from longtail.sparse import Pair, label_counts, labelled_rows, unit_rows, with_prefix, without_prefix
 from longtail.store import Stored
 from longtail.store.facts import FINITE
 from longtail.store.invariants import Rules
@@ -167,7 +167,7 @@ class LabelTreeRanker(Ranker):
             forests = self._grow(self._plant(X, Y, 1), X, Y, costs, tolerance_factor=2)
             return costs[_smallest_near_best(np.array([self._held_out_scores(f, Y, held) for f in forests]))]
 
-    def _sampled(self, X: csr_array, Y: csr_array, most: int) -> tuple[csr_array, csr_array]:
+    def _sampled(self, X: csr_array, Y: csr_array, most: int) -> Pair:
         """Draw at most `most` points at random."""
         if X.shape[0] <= most:
             return X, Y
@@ -181,7 +181,7 @@ class LabelTreeRanker(Ranker):
         copy._settled = self._steps.value("cost", lambda: self._choose_cost(rows, Y, None))
         return copy
 
-    def _held_out_scores(self, forest: Forest, Y: csr_array, held: tuple[csr_array, csr_array]) -> list[float]:
+    def _held_out_scores(self, forest: Forest, Y: csr_array, held: Pair) -> list[float]:
         """Compute nDCG@5 + PSnDCG@5 on each of up to ten folds of the held-out points.
 
         PSnDCG is included so that a cost that ranks only frequent labels well is not chosen.

@@ -38,7 +38,7 @@ from longtail.labels.head_tail import head
 from longtail.metrics import inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.presets import PresetRanker
-from longtail.models.wrapper import Wrapper, check_base
+from longtail.models.wrapper import Wrapper
 from longtail.params import (
     DROPOUT,
     NOT_NEGATIVE,
@@ -247,7 +247,7 @@ class TAug(Wrapper, PresetRanker):
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: both sides at the same time, the tail with its altered copies."""
         copies = (2 + self.settings().n_aug) / 3  # with the share of tail points in benchmarks/scale/run.py
-        side = check_base(self.base, type(self).__name__).memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        side = self._checked_base().memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
         return 2 * side + data_bytes(X, Y) * copies
 
     def _head(self, Y: csr_array) -> np.ndarray | None:

@@ -15,6 +15,7 @@ from longtail.engine import current
 from longtail.errors import SettingsError, number_of
 from longtail.models.base import Ranker, data_bytes
 from longtail.progress import stage
+from longtail.sparse import Pair
 
 _log = logging.getLogger("longtail.models")
 
@@ -50,15 +51,19 @@ class Wrapper(Ranker):
 
     def check_params(self) -> None:
         """Check that the base is a ranker and that every parameter, also of the base, meets its constraint."""
-        check_base(self.base, type(self).__name__)
+        self._checked_base()
         super().check_params()
+
+    def _checked_base(self) -> Ranker:
+        """Return the base; raise an error if it is not a ranker."""
+        return check_base(self.base, type(self).__name__)
 
     def _fit_base(
         self,
         X: csr_array,
         Y: csr_array,
         Z: csr_array | None = None,
-        validation: tuple[csr_array, csr_array] | None = None,
+        validation: Pair | None = None,
         recipe: Ranker | None = None,
     ) -> Ranker:
         """Fit a copy of the base to these points, and keep it.
@@ -86,7 +91,7 @@ class Wrapper(Ranker):
     def n_fits(self) -> dict[str, int]:
         """Return how many rankers of each kind one ``fit`` trains, this one included."""
         copies = self._copies()
-        inner = {kind: copies * n for kind, n in check_base(self.base, type(self).__name__).n_fits().items()}
+        inner = {kind: copies * n for kind, n in self._checked_base().n_fits().items()}
         return dict(Counter({self.kind: 1}) + Counter(inner))
 
     def cost(self) -> str:
@@ -97,8 +102,7 @@ class Wrapper(Ranker):
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: a fit of the base, what the fit before it keeps, and copies of the points."""
-        base = check_base(self.base, type(self).__name__)
-        return (1 + _KEPT_SHARE) * base.memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        return (1 + _KEPT_SHARE) * self._checked_base().memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
 
     def _copies(self) -> int:
         """Return the number of copies of the base that one ``fit`` trains."""
@@ -106,7 +110,7 @@ class Wrapper(Ranker):
 
     def _tuned_base(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> Ranker:
         """Return an unfitted copy of the base with all data-dependent choices made, to be fitted several times."""
-        base = check_base(self.base, type(self).__name__).unfitted()
+        base = self._checked_base().unfitted()
         base._steps = self._steps.inside("choices")
         return base.tuned(X, Y, Z)
 

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from longtail.metrics import evaluate
 from longtail.neural.loop import NetworkState
-from longtail.sparse import from_top_k
+from longtail.sparse import Pair, from_top_k
 
 _MOST_MEASURED = 2000  # training points whose P@1 is measured after each epoch
 
@@ -27,9 +27,7 @@ class MeasuredLearner(NetworkState):
         Held-out points and their labels. Leave out points without labels, which metrics cannot use.
     """
 
-    def __init__(
-        self, X: csr_array, rows: np.ndarray, Y: csr_array, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def __init__(self, X: csr_array, rows: np.ndarray, Y: csr_array, validation: Pair | None) -> None:
         self.X, self.rows, self.Y, self.validation = X, rows, Y, validation
         stride = max(1, len(rows) // _MOST_MEASURED)
         self._sample = np.arange(0, len(rows), stride)[:_MOST_MEASURED]
@@ -46,11 +44,9 @@ class MeasuredLearner(NetworkState):
         """Compute P, PSP and nDCG of the held-out points; return an empty dict if there are none."""
         if self.validation is None:
             return {}
-        metrics = self._evaluate(*self.validation)
-        shown = {f"validation_{name}": metrics[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
-        return shown | {"monitor": metrics["nDCG@5"]}
+        return validation_entry(self._evaluate(*self.validation))
 
-    def sample(self) -> tuple[csr_array, csr_array]:
+    def sample(self) -> Pair:
         """Return a sample of the training points and their labels, to compute metrics on."""
         return self.X[self.rows[self._sample]], self.Y[self._sample]
 
@@ -58,3 +54,9 @@ class MeasuredLearner(NetworkState):
         labels, _ = self.search(X, min(5, Y.shape[1]))
         falling = np.tile(np.linspace(0.9, 0.1, labels.shape[1], dtype=np.float32), (len(labels), 1))
         return evaluate(Y, from_top_k(labels, falling, None, Y.shape[1]), train_Y=self.Y, ks=(1, 5))
+
+
+def validation_entry(metrics: dict[str, float]) -> dict[str, float]:
+    """Return the metrics of held-out points as entries of the history, with nDCG@5 for early stopping."""
+    shown = {f"validation_{name}": metrics[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
+    return shown | {"monitor": metrics["nDCG@5"]}

@@ -57,7 +57,7 @@ from longtail.params import (
     optional,
     value_shown,
 )
-from longtail.sparse import label_counts, labelled_rows, select_labels
+from longtail.sparse import Pair, label_counts, labelled_rows, select_labels
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
 
@@ -181,9 +181,7 @@ class Blend(Ranker):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.models.blend.budget import Budget
 
         budget = Budget(self._seconds())
@@ -217,9 +215,7 @@ class Blend(Ranker):
         self._set_predictor(part.X, Y, part.Z, combiner)
         self.why_ = " ".join([self.why_, *budget.remarks]).strip()
 
-    def _divide(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> MemberParts:
+    def _divide(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> MemberParts:
         """Hold out points, and split the features of all points into those before the vectors and the vectors."""
         self.n_words_ = X.shape[1] - self.vector_size if self.vector_size else None
         words, vectors = self._columns(X)

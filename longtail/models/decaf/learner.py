@@ -16,7 +16,7 @@ from longtail.neural.batch import Candidates, points
 from longtail.neural.losses import Loss, bce
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
-from longtail.sparse import entry_keys, select_entries
+from longtail.sparse import Pair, entry_keys, select_entries
 
 _MOST_MEASURED = 500  # held-out points on which metrics are computed after each epoch
 _NO_LOSS = np.float32(-80.0)  # a score of a negative whose loss and gradient are 0
@@ -120,7 +120,7 @@ class TextLearner(MeasuredLearner):
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        held: tuple[csr_array, csr_array] | None,
+        held: Pair | None,
         sampler: ShortlistSampler,
         correction: float = 0.0,
         keep: float = 1.0,

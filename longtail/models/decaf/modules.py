@@ -33,7 +33,7 @@ from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, absorb, train
 from longtail.neural.search import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
-from longtail.sparse import ones_like, unit_rows
+from longtail.sparse import Pair, ones_like, unit_rows
 
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
 MOST_LISTED = 1000  # labels in the shortlist of a point, at most
@@ -218,7 +218,7 @@ class Training:
     Y: csr_array
     text: csr_array | None
     centroids: csr_array | None
-    held: tuple[csr_array, csr_array] | None
+    held: Pair | None
     listed: np.ndarray | None
     plan: Plan
     identity: str = ""

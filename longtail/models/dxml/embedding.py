@@ -29,7 +29,7 @@ def embed_points(networks: list[Arrays], x: SparseRows, relu: bool, n_jobs: int 
     """
     n, width = len(x.ptr) - 1, networks[0]["W2"].shape[1]
     out = np.empty((n, len(networks) * width), np.float32)
-    x = SparseRows(*map(frozen, x))
+    x = x.frozen()
     length = np.float32(1 / np.sqrt(len(networks)))
     for at, tables in enumerate(networks):
         W1, b1, W2, b2 = map(frozen, (tables["W1"], tables["b1"][0], tables["W2"], tables["b2"][0]))

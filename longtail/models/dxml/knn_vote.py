@@ -108,7 +108,7 @@ class VotingPoints:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the k best labels of one point and their scores, computed on the calling thread."""
         ids, nearness = self.index.search_one(point, self._n_searched())
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         top = self._count(self.vote, point[None], x, kernels.Nearest(ids[None], nearness[None]), k, 1)
         n = top.counts[0]
         return top.labels[0, :n], bounded_scores(top.scores[0, :n])
@@ -123,7 +123,7 @@ class VotingPoints:
         n_jobs: int | None,
     ) -> csr_array:
         """Count the votes of the neighbours `near` by the rule `vote`; return the k best labels as a matrix (N, L)."""
-        x = SparseRows(features.indptr, features.indices, features.data)
+        x = SparseRows.of(features)
         top = self._count(vote, points, x, near, k, n_jobs)
         return from_top_k(top.labels, bounded_scores(top.scores), top.counts, self.labels.shape[1])
 
@@ -136,12 +136,12 @@ class VotingPoints:
         n = len(points)
         near = kernels.Nearest(*(np.array(part[:, : vote.n_searched]) for part in near))
         top = TopLabels.empty(n, k)
-        x, points = SparseRows(*map(frozen, x)), frozen(points)
+        x, points = x.frozen(), frozen(points)
         voters = kernels.LabelledPoints(*map(frozen, (self.labels.indptr, self.labels.indices, self.vectors)))
         rule = kernels.VoteRule(vote.n_neighbors, np.float32(vote.sharpness), np.float32(vote.label_weight))
         own, known = self.features, None
         if own is not None and vote.feature_weight > 0:
-            known = SparseRows(frozen(own.indptr), frozen(own.indices), frozen(own.data))
+            known = SparseRows.of(own).frozen()
 
         def work(block: tuple[int, int]) -> None:
             if known is not None and own is not None:

@@ -366,13 +366,13 @@ class DXML(EpochRanker):
         return csr_array((X.data * self.idf_[X.indices], X.indices, X.indptr), shape=X.shape)
 
     def _embed(self, X: csr_array) -> np.ndarray:
-        return embed_points(self.networks_, SparseRows(X.indptr, X.indices, X.data), self.relu_, self.n_jobs)
+        return embed_points(self.networks_, SparseRows.of(X), self.relu_, self.n_jobs)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.neighbours_.rank(self._embed(X), self._weighed(X), k, self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         point = embed_points(self.networks_, x, self.relu_, 1)[0]
         values = values if self.idf_ is None else values * self.idf_[indices]
         return self.neighbours_.rank_one(point, indices, values, k)

@@ -24,9 +24,10 @@ from longtail.metrics import evaluate
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import Vote, VotingPoints
 from longtail.neural.batch import Points, points
+from longtail.neural.measured_learner import validation_entry
 from longtail.neural.optimizers import RowOptimizer
 from longtail.neural.tables import Tables
-from longtail.sparse import Arrays, with_prefix, without_prefix
+from longtail.sparse import Arrays, Pair, with_prefix, without_prefix
 
 _ADDED_LENGTH, _NO_LENGTH = np.float32(1e-12), np.float32(1e-4)
 _VOTE_IN_TRAINING = Vote(30, 12.0, 0.0, 0.0)  # the vote by which networks are measured after each epoch
@@ -162,7 +163,7 @@ class RegressionLearner:
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         input_dropout: float = 0.0,
         n_jobs: int | None = None,
     ) -> None:
@@ -200,14 +201,11 @@ class RegressionLearner:
         voters = VotingPoints(make_index(self._embed(X), "ip", "exact"), Y, no_vectors, _VOTE_IN_TRAINING)
         held = self.validation[0]
         scores = voters.rank(self._embed(held), held, min(5, Y.shape[1]))
-        metrics = evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5))
-        shown = {f"validation_{name}": metrics[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
-        return shown | {"monitor": metrics["nDCG@5"]}
+        return validation_entry(evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5)))
 
     def _embed(self, X: csr_array) -> np.ndarray:
         tables = [network.tables for network in self.networks]
-        x = SparseRows(X.indptr, X.indices, X.data)
-        return embed_points(tables, x, self.networks[0].settings.relu, self.n_jobs)
+        return embed_points(tables, SparseRows.of(X), self.networks[0].settings.relu, self.n_jobs)
 
     def arrays(self) -> Arrays:
         """Return the whole state of all networks for a checkpoint, optimisers included."""

@@ -16,6 +16,7 @@ from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.losses import Loss
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
+from longtail.sparse import Pair
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class EmbeddingLearner(MeasuredLearner):
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         sampler: CandidateSampler,
         recipe: Recipe,
     ) -> None:

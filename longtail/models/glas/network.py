@@ -97,9 +97,7 @@ class Network(Tables):
         super().__init__(self.tables, optimizers, settings.decay, ("E", "V"), settings.n_jobs)
         self.scratch = Scratch()
 
-    def start_at_centroids(
-        self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
-    ) -> None:
+    def start_at_centroids(self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float) -> None:
         """Initialise each label vector with the mean of its encoded points, scaled to `length`.
 
         It works with random token vectors, because random projections preserve similarities.
@@ -114,8 +112,6 @@ class Network(Tables):
             Labels of these rows.
         length : float
             Length of the label vectors.
-        labels : bool array, (L,), optional
-            Mask of the labels to initialise; all by default.
         """
         settings = self.settings
         sums = np.zeros_like(self.tables["V"])
@@ -125,8 +121,8 @@ class Network(Tables):
             h, _ = activate(h, settings.relu, normalize=True)
             sums += Y[start : start + _POINTS_AT_ONCE].T @ h
         lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
-        used = (lengths[:, 0] > 0) & (True if labels is None else labels)
-        self.tables["V"][used] = sums[used] * (np.float32(length) / lengths[used])
+        nonzero = lengths[:, 0] > 0
+        self.tables["V"][nonzero] = sums[nonzero] * (np.float32(length) / lengths[nonzero])
 
     # Weight normalisation of the token table ---------------------------------------------------------------------
 

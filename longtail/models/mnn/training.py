@@ -15,6 +15,7 @@ from longtail.models.mnn.network import MatchingNetwork, draw_negatives, set_num
 from longtail.models.mnn.scoring import LabelScorer, Scoring, encode_features
 from longtail.neural.batch import points
 from longtail.neural.measured_learner import MeasuredLearner
+from longtail.sparse import Pair
 
 _MOST_VOTERS, _MOST_QUERIES = 20_000, 1000  # voting points, and points that they vote for, in metrics after an epoch
 _NEIGHBOR_COUNTS = (10, 20, 40, 80, 160)  # values to choose from, here and below
@@ -43,7 +44,7 @@ class MatchingLearner(MeasuredLearner):
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         settings: Any,
     ) -> None:
         super().__init__(X, rows, Y, validation)

@@ -46,6 +46,7 @@ from longtail.models.wrapper import Wrapper, folds, out_of_fold
 from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Anything, Boolean, Integer, Jobs, OneOf, Seed
 from longtail.sparse import (
     Arrays,
+    Pair,
     csr_arrays,
     csr_from_arrays,
     from_top_k,
@@ -197,9 +198,7 @@ class RankNet(PresetRanker, Wrapper):
     def _copies(self) -> int:
         return 1 + (self.n_folds if self.method == "blocks" else 0)
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.metrics import inverse_propensity
 
         settings = self.settings()
@@ -246,7 +245,7 @@ class RankNet(PresetRanker, Wrapper):
         scores = out_of_fold(recipe, X, Y, Z, k=k, n_folds=self.n_folds, random_state=self._seed)
         candidates = candidate_lists(scores)
         if self.text_ is not None:
-            candidates = with_similarity(candidates, SparseRows(X.indptr, X.indices, X.data), self.text_, self.n_jobs)
+            candidates = with_similarity(candidates, SparseRows.of(X), self.text_, self.n_jobs)
         value = (self.propensity_ / self.propensity_.max()) ** np.float32(settings.population)
         right = csr_is_in(candidates.ptr, candidates.labels, Y.indptr, Y.indices)
         data = ScoredPoints(candidates, labelled_rows(Y), right, self._points_outside(Y, candidates), value)
@@ -274,12 +273,12 @@ class RankNet(PresetRanker, Wrapper):
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         candidates = candidate_lists(self.base_.predict(X, max(k, self._setting("n_candidates"))))
-        top = self._ranked(candidates, SparseRows(X.indptr, X.indices, X.data), k)
+        top = self._ranked(candidates, SparseRows.of(X), k)
         return from_top_k(top.labels, top.scores, top.counts, self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         best = self.base_._rank(indices, values, min(max(k, self._setting("n_candidates")), self.n_labels_))
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         top = self._ranked(candidate_list(*best), x, k)
         count = top.counts[0]
         return top.labels[0, :count], top.scores[0, :count]

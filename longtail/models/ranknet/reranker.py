@@ -111,7 +111,7 @@ def candidate_list(labels: np.ndarray, scores: np.ndarray) -> CandidateLists:
 def with_similarity(candidates: CandidateLists, x: SparseRows, Z: csr_array, n_jobs: int | None) -> CandidateLists:
     """Add the similarity of each point to the text of its candidates; rows of Z (L, D) have length 1."""
     text = np.empty(len(candidates.labels), np.float32)
-    z = SparseRows(Z.indptr, Z.indices, Z.data)
+    z = SparseRows.of(Z)
 
     def work(block: tuple[int, int]) -> None:
         kernels.similarity(x, candidates.ptr, candidates.labels, z, *block, text)
