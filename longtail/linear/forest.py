@@ -64,7 +64,7 @@ class Forest(FlatArrays):
         )
 
     def with_labels_of(self, other: Forest) -> Forest:
-        """Return these classifiers, but for the labels of `other` those of `other`; neither has inner nodes."""
+        """Return a forest with the classifiers of `other` for its labels, and these for all others; no inner nodes."""
         labels = np.union1d(self.labels, other.labels).astype(np.int32)
         kept = ~np.isin(self.labels, other.labels)
         tree = LabelTree(np.array([0, len(labels)], np.int32), np.array([0, len(labels)], np.int32), labels)

@@ -103,11 +103,7 @@ class PointForest(FlatArrays):
         growth = point_tree.Growth(settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost))
         seeds = np.random.default_rng(seed).integers(1 << 31, size=settings.n_trees)
         names = [f"tree-{number + 1}" for number in range(settings.n_trees)]
-        trees: dict[str, GrownTree] = {}
-        for name in names:
-            if settings.steps.find(name) is not None:
-                arrays = settings.steps.arrays(name, dict)
-                trees[name] = tuple(arrays[f"{i}"] for i in range(len(arrays)))
+        trees = {name: _stored_tree(settings.steps, name) for name in names if settings.steps.find(name) is not None}
         missing = [number for number, name in enumerate(names) if name not in trees]
 
         def finished(i: int, tree: GrownTree) -> None:
@@ -233,6 +229,12 @@ def _grow_tree(
 ) -> GrownTree:
     """Grow one tree; given the data, it depends on its seed only."""
     return point_tree.grow_point_tree(*matrices, gains, points.copy(), n_features, growth, seed)
+
+
+def _stored_tree(steps: Steps, name: str) -> GrownTree:
+    """Return a finished tree from the checkpoint."""
+    arrays = steps.arrays(name, dict)
+    return tuple(arrays[f"{i}"] for i in range(len(arrays)))
 
 
 def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:

@@ -41,12 +41,8 @@ if TYPE_CHECKING:
     from longtail.sparse import Pair
 
 MOST_HELD_OUT = 2000  # points to hold out for early stopping; more hardly make its metrics more precise
-_NOT_IN_IDENTITY = (
-    "checkpoint",
-    "cache",
-    "n_jobs",
-    "random_state",
-)  # they do not change what is trained; the seed does
+# These parameters do not change what is trained. The seed does, and is part of the identity.
+_NOT_IN_IDENTITY = ("checkpoint", "cache", "n_jobs", "random_state")
 
 EPOCH_ADVANCED: dict[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),

@@ -232,9 +232,8 @@ class LabelText(Wrapper):
         own[rows, where[:first]] = lists.scores[:first]
         product = self.predictor_.profile.likeness(points, labels, jobs)[:, :, 0].astype(np.float64)
         mixed = alpha * own + (1 - alpha) * (logistic(product) - 0.5)
-        counts = (labels >= 0).sum(axis=1)
         filled = labels >= 0
-        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        ptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32)
         best = top_k(csr_array((mixed[filled], labels[filled], ptr), shape=(n, self.n_labels_)), k)
         return csr_array((bounded_scores(best.data), best.indices, best.indptr), shape=best.shape)
 

@@ -64,7 +64,7 @@ class VectorMatch(Ranker):
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         if Z is None:
             raise DataError(
-                "VectorMatch compares points with the text of labels, and there is none",
+                "VectorMatch compares points with label text, and no label has text",
                 remedy="Give label_features, or data whose labels have text",
             )
         vectors = dense_rows(SparseRows.of(Z), Z.shape[1])

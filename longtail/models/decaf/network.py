@@ -164,8 +164,9 @@ class TextNetwork(Tables):
         if settings.freeze:
             del optimizers["E"]
         super().__init__(tables, optimizers, n_jobs=settings.n_jobs)
-        text, alone = targets.text, targets.members is None
-        self._described = np.diff(text.indptr) > 0 if text is not None and alone else np.ones(targets.n, bool)
+        self._has_own_text = np.ones(targets.n, bool)  # whether a target has any text; clusters always count as such
+        if targets.text is not None and targets.members is None:
+            self._has_own_text = np.diff(targets.text.indptr) > 0
         self.buffers = {f"direction.{name}": np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
         self._place = np.full(n_features, -1, np.int32)
 
@@ -255,10 +256,7 @@ class TextNetwork(Tables):
             if self.has_refinement:
                 z2 = self._rows("V", labels)
                 if settings.forget > 0:
-                    forgotten = (rng.random(len(labels), np.float32) < settings.forget) & self._described[labels]
-                    kept = (~forgotten).astype(np.float32)
-                    z2 *= kept[:, None]
-                    bias = np.where(kept > 0, bias, self.tables["c0"][0, 0])
+                    kept, bias = self._forget(labels, z2, bias, rng)
                 w = self.both.forward(z2, z1, shaped("w", z1))
         else:
             w = self._rows("V", labels)
@@ -292,6 +290,21 @@ class TextNetwork(Tables):
                 if f"{name}.R" in self.tables:
                     normalize_spectrum(self.tables[f"{name}.R"], self.buffers[f"direction.{name}"])
         return value
+
+    def _forget(
+        self, labels: np.ndarray, z2: np.ndarray, bias: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Choose labels with text to be scored by their text alone, and set their refinement vectors `z2` to 0.
+
+        Returns
+        -------
+        kept, bias : arrays, (C,) each
+            1 for labels that keep their refinement vector, else 0; biases, the shared one for the others.
+        """
+        forgotten = (rng.random(len(labels), np.float32) < self.settings.forget) & self._has_own_text[labels]
+        kept = (~forgotten).astype(np.float32)
+        z2 *= kept[:, None]
+        return kept, np.where(kept > 0, bias, self.tables["c0"][0, 0])
 
     def _rows(self, name: str, rows: np.ndarray) -> np.ndarray:
         """Copy some rows of a table."""

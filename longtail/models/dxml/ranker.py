@@ -306,7 +306,7 @@ class DXML(EpochRanker):
         return self
 
     def _run_settings(self, n_labels: int) -> SimpleNamespace:
-        """Return the settings of this run, with its seed and the paper's sizes for so many labels."""
+        """Return the settings of this run, with its seed and, in the paper's preset, sizes for `n_labels` labels."""
         settings = SimpleNamespace(**vars(self.settings()), seed=getattr(self, "_seed", 0))
         for name, value in paper_widths(n_labels).items() if self.preset == "paper" else ():
             if getattr(settings, name) is None:

@@ -211,16 +211,7 @@ class Network(Tables):
         dV *= g
         dphi *= g
         if regularized is not None:
-            weight, drawn = regularized.weight, regularized.drawn
-            unit = V[drawn] if normal else V[drawn] / V_length[drawn]
-            extra, d_unit, d_points = regularized.regularizer(unit, hidden, regularized.U)
-            value += weight * extra
-            d_unit *= np.float32(weight)
-            if not normal:  # a normalised network propagates all gradients through the scaling below
-                d_unit = through_length(d_unit, unit, V_length[drawn])
-            dV[drawn] += d_unit
-            if d_points is not None:
-                dphi += np.float32(weight) * d_points
+            value += self._regularize(regularized, V, V_length, hidden, dV, dphi)
         if mask is not None:
             dphi *= mask
         if normal:
@@ -238,6 +229,27 @@ class Network(Tables):
         else:
             self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
         return value
+
+    def _regularize(
+        self,
+        regularized: RegularizedLabels,
+        V: np.ndarray,
+        V_length: np.ndarray,
+        hidden: np.ndarray,
+        dV: np.ndarray,
+        dphi: np.ndarray,
+    ) -> float:
+        """Add the gradients of the regulariser to `dV` and `dphi`; return its weighted value."""
+        normal, drawn = self.settings.normalize, regularized.drawn
+        unit = V[drawn] if normal else V[drawn] / V_length[drawn]
+        value, d_unit, d_points = regularized.regularizer(unit, hidden, regularized.U)
+        d_unit *= np.float32(regularized.weight)
+        if not normal:  # in a normalised network, `step` propagates all of dV back through the scaling
+            d_unit = through_length(d_unit, unit, V_length[drawn])
+        dV[drawn] += d_unit
+        if d_points is not None:
+            dphi += np.float32(regularized.weight) * d_points
+        return regularized.weight * value
 
     # State -------------------------------------------------------------------------------------------------------
 
