@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail._version import __version__
-from longtail.models.base import rankers_inside, rankers_within
+from longtail.models.base import inner_rankers, walk_rankers
 
 if TYPE_CHECKING:
     from longtail.models.base import Ranker
@@ -86,7 +86,7 @@ def _text_settings(tagger: StoredTagger) -> list[str]:
 def _settings(ranker: Ranker) -> list[str]:
     """Return one line per ranker: its parameters, and the values that were chosen from the data."""
     lines = []
-    for inner in rankers_within(ranker):
+    for inner in walk_rankers(ranker):
         learnt = {
             name: value
             for name, value in sorted(vars(inner).items())
@@ -122,7 +122,7 @@ def _metric_rows(ranker: Ranker, name: str) -> Iterator[dict[str, Any]]:
         metrics = {metric: best[key] for metric in _METRICS if (key := f"validation_{metric}") in best}
         yield {"model": f"{name}, epoch {int(best['epoch']) + 1}", "epoch": best["epoch"], **metrics}
     else:
-        for part in rankers_inside(ranker):
+        for part in inner_rankers(ranker):
             yield from _metric_rows(part, f"{name} › {part.kind}")
 
 

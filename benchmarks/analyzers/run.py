@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import render, results
 from benchmarks.paths import DATA_ROOT
 from longtail import Bonsai, TextVectorizer
-from longtail.combine.selection import DEPTH, measures
+from longtail.combine.selection import LABELS_MEASURED, held_out_metrics
 from longtail.data import Dataset, read
 from longtail.data.split import hold_out_points
 from longtail.sparse import labelled_rows, take_labels
@@ -46,9 +46,13 @@ def measure(settings: dict[str, Any], data: Dataset, points: np.ndarray) -> dict
     vectorizer = TextVectorizer(**settings)
     X, X_held = vectorizer.fit_transform(texts[0]), vectorizer.transform(texts[1])
     ranker = Bonsai().fit(X, Y)
-    scores = ranker.predict(X_held[known], DEPTH)
+    scores = ranker.predict(X_held[known], LABELS_MEASURED)
     row: dict[str, Any] = {"cpu_seconds": time.process_time() - start, "n_features": vectorizer.n_features_}
-    return row | measures(Y_held[known], scores, Y, (0.55, 1.5)) | {"n_train": len(train), "n_held_out": len(known)}
+    return (
+        row
+        | held_out_metrics(Y_held[known], scores, Y, (0.55, 1.5))
+        | {"n_train": len(train), "n_held_out": len(known)}
+    )
 
 
 def main() -> None:

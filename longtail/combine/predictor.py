@@ -1,7 +1,8 @@
-"""Candidate lists and pair scorers to one ranking: the union of all candidates, their features, the k best.
+"""Combine candidate lists and pair scorers into one ranking.
 
-:class:`CandidatePredictor` is the one place where scores of several models are combined. It is used in batches and for
-single points with the same result, and it collects from held-out points what a :class:`Combiner` is trained on.
+:class:`CandidatePredictor` is the only place where the scores of several models are combined: it unites their
+candidates, computes the features of each (point, candidate) pair, and ranks the candidates by a :class:`Combiner`. The
+result for a point is the same alone and in a batch. It also collects the held-out pairs on which a combiner is trained.
 """
 
 from __future__ import annotations
@@ -26,34 +27,36 @@ from longtail.sparse import Arrays, bounded_scores, entry_keys, from_top_k, labe
 from longtail.store.facts import check_facts
 from longtail.store.invariants import Rules, csr, flags, floats
 
-WIDTH = 64  # labels that each member lists per point; more, where more are wanted
+WIDTH = 64  # labels that each member lists per point, or k if that is more
 _ROWS = 4096  # points predicted at once
 _LEARNT_ROWS = 512  # held-out points whose features are in memory at once
 _LEADING = 20  # labels of each member that the combiner is trained on; with 14, B of held-out points was lower on Tate
-_HALF_A_PAIR = 0.5  # right pairs to expect among unseen labels where none was met
-_RARE = 3  # labels with at most this many training points show how well text alone scores
+_HALF_A_PAIR = 0.5  # right pairs to expect among labels without training points if the held-out points show none
+_RARE = 3  # training points of a rare label; such labels then show how well text alone scores
 
 Listing = Callable[[csr_array, int], list[CandidateList]]
 
 
 @dataclass
 class CandidatePredictor:
-    """Members and what is known of their labels.
+    """Combines members into one ranking of labels.
 
     Attributes
     ----------
     scorers : list of PairScorer
-        Members that score any pair.
+        Members that score any pair. Members that list candidates are not attributes; their lists are arguments.
     frequency : array, (L,)
-        How often each label occurs (:func:`longtail.combine.label_profile.frequencies`).
-    unseen : array, (L,)
-        Which labels have text but no training points.
+        Frequency of each label (:func:`longtail.combine.label_profile.frequencies`).
+    unseen : bool array, (L,)
+        Which labels have no training points.
     profile : LabelProfile
+        Text and centroids of labels, from which similarity features are computed.
     combiner : Combiner
+        The function from the features of a pair to its log odds.
     width : int
         Number of labels requested from each lister, at least.
     n_features : int, optional
-        Number of features that scorers and the profile use; columns from there on are for listers alone.
+        Number of features that scorers and the profile use; further columns are for listers only.
     """
 
     scorers: list[PairScorer]
@@ -65,18 +68,18 @@ class CandidatePredictor:
     n_features: int | None = None
 
     def points(self, X: csr_array) -> SparseRows:
-        """Return points with the features that scorers and the profile use."""
+        """Return points with only the features that scorers and the profile use."""
         points = SparseRows.of(X)
         return points if self.n_features is None else points.divided(self.n_features)[0]
 
     def layout(self, n_listers: int) -> Layout:
-        """Return the columns of a pair's features with this many listers."""
+        """Return the layout of a pair's features for `n_listers` listers."""
         return Layout(len(self.scorers), n_listers, self.profile.width)
 
     # Prediction --------------------------------------------------------------------------------------------------
 
     def predict(self, X: csr_array, listing: Listing, k: int, n_jobs: int | None) -> csr_array:
-        """Return the k best labels per point as CSR, best first; `listing` gives each lister's candidates."""
+        """Return the k best labels per point as a matrix (N, L), best first; `listing` calls the listers."""
         n = X.shape[0]
         labels, scores, counts = np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.zeros(n, np.int32)
         for start in range(0, n, _ROWS):
@@ -107,18 +110,18 @@ class CandidatePredictor:
 
     @cached_property
     def _packed(self) -> tuple[Known, Weights]:
-        """What is known of labels, and the combiner, as kernels take them."""
+        """Label properties and combiner as tuples of arrays, for kernels."""
         return Known(self.frequency, self.unseen, self.profile.packed()), self.combiner.packed()
 
     def _pairs(
         self, points: SparseRows, lists: list[CandidateList], n_own: int, n_jobs: int | None
     ) -> tuple[Pairs, list[Any]]:
-        """Return the candidates of points with the members' scores, and how each scorer encodes the points.
+        """Return the candidates of points with the members' scores, and the points as each scorer encodes them.
 
-        `n_own` is the number of labels that each scorer lists. In prediction scorers list labels only where there are
-        no listers: beside label trees, neighbours and label text, the labels that a network alone finds changed metrics
-        of held-out points of Debian packages by 0.17 at most, and cost a quarter of a point's time. A combiner that is
-        trained without them is worse, though: P@1 was 0.4 lower, and labels without training points ranked too high.
+        `n_own` is the number of labels that each scorer lists itself. In prediction, scorers list labels only if there
+        are no listers: in addition to those of label trees, neighbours and label text, the labels of a network changed
+        metrics of held-out Debian packages by 0.17 at most, and took a quarter of the time. They are listed to train
+        the combiner, though: without them P@1 was 0.4 lower, and labels without training points were ranked too high.
         """
         n = len(points.ptr) - 1
         encoded = [scorer.encode(points, n_jobs) for scorer in self.scorers]
@@ -142,7 +145,7 @@ class CandidatePredictor:
         return Pairs(labels, odds, packed, where), encoded
 
     def pair_features(self, point: SparseRows, lists: list[CandidateList], k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the candidates of one point, (n,), and their features, (n, F), as :meth:`predict_one` ranks them."""
+        """Return the candidates that :meth:`predict_one` ranks for one point, (n,), and their features, (n, F)."""
         point = point.frozen()
         pairs, _ = self._pairs(point, lists, 0 if lists else max(k, WIDTH), 1)
         rows = np.empty((*pairs.labels.shape, self.layout(len(lists)).n_features), np.float32)
@@ -153,7 +156,7 @@ class CandidatePredictor:
     # Storing -----------------------------------------------------------------------------------------------------
 
     def state(self) -> tuple[dict[str, Any], Arrays]:
-        """Return facts and arrays to store; members are stored by themselves."""
+        """Return facts and arrays to store. Members are stored separately."""
         facts, arrays = self.combiner.state()
         return facts, arrays | {"frequency": self.frequency, "unseen": self.unseen} | self.profile.arrays()
 
@@ -161,7 +164,7 @@ class CandidatePredictor:
     def array_rules(
         facts: dict[str, Any], names: Container[str], n_scorers: int, n_listers: int, n_features: str = "D"
     ) -> Rules:
-        """Declare what the arrays of :meth:`state` must be, for so many members and features."""
+        """Declare the rules that the arrays of :meth:`state` must meet, for these numbers of members and features."""
         text, centroids = (f"profile_{name}_data" in names for name in ("text", "centroids"))
         expected = [n_scorers, n_listers, 3 * text + centroids]
         check_facts({"layout": OneOf(expected), "share": SHARE}, facts, "the combiner")
@@ -173,7 +176,7 @@ class CandidatePredictor:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays, scorers: list[PairScorer], n_features: int) -> Self:
-        """Build what :meth:`state` took apart."""
+        """Restore the predictor from what :meth:`state` returned."""
         frequency, unseen = np.array(arrays["frequency"]), np.array(arrays["unseen"])
         profile = LabelProfile.from_arrays(arrays, (len(frequency), n_features))
         return cls(scorers, frequency, unseen, profile, Combiner.restored(facts, arrays))
@@ -183,8 +186,8 @@ class CandidatePredictor:
     def collect(self, X: csr_array, Y: csr_array, listing: Listing, n_jobs: int | None) -> HeldOutPairs:
         """Collect the features of the leading candidates of held-out points, and which of them are right.
 
-        Far more pairs are clearly wrong than doubtful, and a combiner that fits the many fails where rankings are
-        decided. So only labels among the first few of some member are taken.
+        Only labels among the first few of some member are taken. All other pairs are clearly wrong, and far more
+        numerous. A combiner fitted to them would be less accurate on the doubtful pairs, which decide the ranking.
         """
         found: list[HeldOutPairs] = []
         keys = entry_keys(Y)
@@ -220,13 +223,13 @@ class HeldOutPairs:
     text_odds: np.ndarray  # (n, M) log odds of each scorer by the label's text alone
 
     def parts(self) -> tuple[np.ndarray, ...]:
-        """Return all arrays, in the order of the constructor."""
+        """Return all arrays in the order of the fields."""
         return self.features, self.right, self.points, self.labels, self.text_odds
 
     def cross_scored(self, layout: Layout, shape: tuple[int, int], k: int, n_trees: int | None = None) -> csr_array:
-        """Return scores of the held-out points, those of each half by a combiner trained on the other half.
+        """Score each half of the held-out points by a combiner that is trained on the other half.
 
-        `n_trees` is the number of boosted trees; by default it is chosen anew.
+        `n_trees` is the number of boosted trees. By default it is chosen again for each half.
         """
         first = (np.random.default_rng(0).permutation(shape[0]) < shape[0] // 2)[self.points]
         odds = np.empty(len(self.right))
@@ -241,7 +244,7 @@ class HeldOutPairs:
         return _best_pairs(self.points, self.labels, odds, shape, k)
 
     def scored_by(self, layout: Layout, member: int, shape: tuple[int, int], k: int) -> csr_array:
-        """Return scores of the held-out points by one member alone, numbered as in `Layout.log_odds_columns`."""
+        """Return the scores of one member alone; `member` is its number in :meth:`Layout.log_odds_columns`."""
         column = layout.log_odds_columns()[member]
         there = np.ones(len(self.right), bool)
         if member >= layout.n_scorers:
@@ -249,21 +252,23 @@ class HeldOutPairs:
         return _best_pairs(self.points[there], self.labels[there], self.features[there, column], shape, k)
 
     def of_labels(self, mask: np.ndarray) -> HeldOutPairs:
-        """Return the pairs of the labels that a mask (L,) names."""
+        """Return the pairs of the labels for which the mask (L,) is true."""
         kept = mask[self.labels]
         return HeldOutPairs(*(part[kept] for part in self.parts()))
 
     def without(self, columns: list[int]) -> HeldOutPairs:
-        """Return the pairs without some features."""
+        """Return the pairs without some columns of their features."""
         return replace(self, features=np.delete(self.features, columns, axis=1))
 
     def train(self, layout: Layout, Y_train: csr_array, Y_held: csr_array, text_lister: int | None) -> Combiner:
-        """Train a combiner.
+        """Train a combiner for labels with training points, and for labels that have text only.
 
-        How well text alone scores is measured on labels without training points, most of which no held-out point has
-        either: without these, labels that have text only came first for half of 2,000 Debian packages, after training
-        on 3,000. Where none of them is right, it is measured on the rarest labels, and so that half a pair of all
-        would be. `text_lister` is the number of the lister that compares texts, if there is one.
+        The second part is trained on the pairs of labels without training points. These include labels that no held-out
+        point has. Without them, labels with text only came first for half of 2,000 Debian packages, after training on
+        3,000. If none of these pairs is right, the second part is trained on the rarest labels. Its constant is then
+        lowered so that half a right pair is expected among all of them.
+
+        `text_lister` is the number of the lister that compares texts, if there is one.
         """
         counts, met = label_counts(Y_train), label_counts(Y_held)
         seen = counts[self.labels] > 0
@@ -290,7 +295,7 @@ class HeldOutPairs:
 
 
 def _best_pairs(points: np.ndarray, labels: np.ndarray, odds: np.ndarray, shape: tuple[int, int], k: int) -> csr_array:
-    """Return the k pairs of highest log odds per point as probabilities, best first."""
+    """Return the k pairs with the highest log odds per point, as a matrix of probabilities, best first."""
     order = np.lexsort((labels, -odds, points))
     counts = np.bincount(points, minlength=shape[0])
     ptr = np.concatenate([[0], np.cumsum(counts)])
@@ -301,11 +306,11 @@ def _best_pairs(points: np.ndarray, labels: np.ndarray, odds: np.ndarray, shape:
 
 
 def pack(lists: Sequence[CandidateList], n_points: int) -> Lists:
-    """Put the lists of several members into a few arrays, which a kernel can walk through whatever their number."""
+    """Join the lists of all members into a few arrays, so that kernels do not depend on the number of members."""
     starts = np.empty((len(lists), n_points + 1), np.int64)
     if not lists:
         return Lists(starts, np.empty(0, np.int32), np.empty(0, np.float32), np.empty((0, n_points), np.float32))
-    if n_points == 1:  # a single point must not wait for what only a batch needs
+    if n_points == 1:  # much faster than the code for batches below
         ends = np.cumsum([len(listed.labels) for listed in lists])
         starts[0, 0], starts[1:, 0], starts[:, 1] = 0, ends[:-1], ends
         labels, scores, certainties = (np.concatenate(parts) for parts in list(zip(*lists, strict=True))[1:])
@@ -322,7 +327,7 @@ def pack(lists: Sequence[CandidateList], n_points: int) -> Lists:
 
 
 def _leading(labels: np.ndarray, features: np.ndarray, layout: Layout) -> np.ndarray:
-    """Pairs among the first few of some member, (N, S)."""
+    """Return a mask (N, S) of the candidates that are among the first few of some member."""
     found = np.zeros(labels.shape, bool)
     for number, column in enumerate(layout.log_odds_columns()):
         there = labels >= 0

@@ -1,9 +1,10 @@
 """Explanations of suggestions: the words, training points, label text and members of a blend behind a label.
 
-- ``explainer.py``: one text and its labels, from all of the below; ``Tagger.explain`` calls it.
-- ``words.py``: the effect of each word, exact for additive models and by occlusion for all others.
-- ``evidence.py``: nearest training points, matching words of label texts, scores of the members of a blend.
-- ``explanation.py``: what is returned.
+- ``explainer.py`` explains the labels of one text with all of the below; ``Tagger.explain`` calls it.
+- ``words.py`` computes the effect of each word: exactly for additive models, by occlusion for all others.
+- ``contributions.py`` computes the effect of each feature in additive models.
+- ``evidence.py`` finds the nearest training points, matching words of label texts, and scores of a blend's members.
+- ``explanation.py`` defines the result.
 """
 
 from longtail.explain.explainer import explain_text

@@ -19,26 +19,26 @@ from longtail.sparse import logistic, unit_rows
 
 @dataclass(frozen=True)
 class Contributions:
-    """Log odds of one label as a sum: `bias` plus one effect per feature of the point."""
+    """The log odds of one label as a sum: `bias` plus one effect per feature of the point."""
 
-    columns: np.ndarray  # features of the point
-    effects: np.ndarray  # (len(columns),)
+    columns: np.ndarray  # numbers of the point's features
+    effects: np.ndarray  # (len(columns),) what each of them adds
     bias: float
     n_features: int
 
     @property
     def log_odds(self) -> float:
-        """The sum."""
+        """The log odds of the label."""
         return self.bias + float(self.effects.sum())
 
     @property
     def score(self) -> float:
-        """The probability that the sum stands for."""
+        """The probability of the label."""
         return float(logistic(self.log_odds))
 
 
 def is_additive(ranker: Ranker) -> bool:
-    """Return whether the log odds of a label are a sum over features."""
+    """Return whether the log odds of a label are a sum over features: one label tree without inner nodes."""
     return isinstance(ranker, LabelTreeRanker) and len(ranker.forest_.ptr) == 1 and len(ranker.forest_.level_ptr) == 2
 
 
@@ -56,7 +56,7 @@ def contributions(ranker: Ranker, point: csr_array, label: int) -> Contributions
     """
     assert isinstance(ranker, LabelTreeRanker)
     forest, slope = ranker.forest_, SLOPES[ranker.loss]
-    node = np.flatnonzero(forest.labels == label)  # there are no inner nodes, so labels are nodes
+    node = np.flatnonzero(forest.labels == label)  # without inner nodes, the position of a label is its node
     if not len(node):
         return None
     point = unit_rows(point) if ranker.normalize else point

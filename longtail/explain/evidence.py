@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 
 from longtail.combine.attribution import Shares
 from longtail.explain.explanation import MemberScore, Neighbour
-from longtail.models.base import Ranker, rankers_within
+from longtail.models.base import Ranker, walk_rankers
 from longtail.models.blend import Blend
 from longtail.models.knn import KNN
 from longtail.models.textmatch import TextMatch
@@ -28,33 +28,49 @@ _NEAR_LABELS_SHOWN = 10
 def near_points(
     ranker: Ranker, point: csr_array, labels: Sequence[int], names: Sequence[str], n_points: int
 ) -> list[list[Neighbour]]:
-    """Return, per label, the nearest training points that have it; empty lists if the model keeps no points.
+    """Find the nearest training points of each label; empty lists if the model keeps no points.
 
-    `n_points` is the number of training points: a model that keeps all of them keeps them in their order.
+    Parameters
+    ----------
+    ranker : Ranker
+        A fitted ranker, with a KNN inside it or without.
+    point : csr_array, (1, D)
+        The point to explain.
+    labels : sequence of int
+        Labels to explain.
+    names : sequence of str
+        Names of all labels.
+    n_points : int
+        Number of training points. If the KNN keeps as many, their numbers are rows of the training data.
     """
-    knn = next((one for one in rankers_within(ranker) if isinstance(one, KNN)), None)
+    knn = next((one for one in walk_rankers(ranker) if isinstance(one, KNN)), None)
     if knn is None:
         return [[] for _ in labels]
     stored = knn.points_
     rows, similarity = stored.nearest(point.indices, point.data, knn.n_neighbors)
-    owned = [stored.labels[a:b] for a, b in zip(stored.label_ptr[rows], stored.label_ptr[rows + 1], strict=True)]
+    keeps_all = len(stored.label_ptr) == n_points + 1
+    label_lists = [stored.labels[a:b] for a, b in zip(stored.label_ptr[rows], stored.label_ptr[rows + 1], strict=True)]
+
+    def neighbour(at: int) -> Neighbour:
+        shown = [names[j] for j in label_lists[at][:_NEAR_LABELS_SHOWN].tolist()]
+        return Neighbour(float(similarity[at]), shown, int(rows[at]) if keeps_all else None)
+
     near: list[list[Neighbour]] = []
     for label in labels:
-        having = [at for at, own in enumerate(owned) if label in own][:_NEIGHBOURS_SHOWN]
-        named = {at: [names[j] for j in owned[at][:_NEAR_LABELS_SHOWN].tolist()] for at in having}
-        numbers = {at: int(rows[at]) if len(stored.label_ptr) == n_points + 1 else None for at in having}
-        near.append([Neighbour(float(similarity[at]), named[at], numbers[at]) for at in having])
+        with_label = [at for at, own in enumerate(label_lists) if label in own]
+        near.append([neighbour(at) for at in with_label[:_NEIGHBOURS_SHOWN]])
     return near
 
 
 def matching_words(
     ranker: Ranker, vectorizer: Any, point: csr_array, labels: Sequence[int], names: Sequence[str], words: list[str]
 ) -> list[list[str]]:
-    """Return, per label, the words of its text that the point has, by descending importance.
+    """Find the words of each label's text that the point has, the most important first.
 
-    The text of a label is the one that the model compares points with, or the label's name if the model keeps none.
+    The text of a label is the one that the model compares points with. If the model keeps no label text, it is the
+    label's name.
     """
-    match = next((one for one in rankers_within(ranker) if isinstance(one, TextMatch)), None)
+    match = next((one for one in walk_rankers(ranker) if isinstance(one, TextMatch)), None)
     if match is not None:
         Z = match.texts_.point_rows(point.indices, labels, point.shape[1])
     else:
@@ -76,11 +92,12 @@ def matching_words(
 def member_scores(
     ranker: Ranker, point: csr_array, labels: Sequence[int], depth: int
 ) -> list[tuple[list[MemberScore], float | None]]:
-    """Return, per label, its score and rank by each member of a blend, and its log odds without them.
+    """Return each label's score and rank by every member of a blend, and its log odds if no member listed it.
 
-    Empty lists without a blend. A label that is not among the `depth` best of the blend has no contributions.
+    The lists are empty if the ranker has no blend in it. A label that is not among the `depth` best of the blend has no
+    contributions.
     """
-    blend: Any = next((one for one in rankers_within(ranker) if isinstance(one, Blend)), None)
+    blend: Any = next((one for one in walk_rankers(ranker) if isinstance(one, Blend)), None)
     if blend is None:
         return [([], None) for _ in labels]
     width = min(blend.predictor_.width, blend.n_labels_)
@@ -91,8 +108,8 @@ def member_scores(
     for label, own in zip(labels, shares, strict=True):
         members = []
         for at, (member, listed) in enumerate(zip(blend.members_, lists, strict=True)):
-            place = np.flatnonzero(listed.indices == label)
-            score, rank = (float(listed.data[place[0]]), int(place[0]) + 1) if len(place) else (None, None)
+            found = np.flatnonzero(listed.indices == label)
+            score, rank = (float(listed.data[found[0]]), int(found[0]) + 1) if len(found) else (None, None)
             members.append(MemberScore(member.kind, score, rank, None if own is None else float(own.members[at])))
         if own is not None and not _sums_to_score(own, float(best.data[best.indices == label][0])):
             own, members = None, [replace(member, contribution=None) for member in members]
@@ -101,7 +118,7 @@ def member_scores(
 
 
 def _sums_to_score(own: Shares, score: float) -> bool:
-    """Return whether the contributions of members sum to the score; otherwise log that they do not."""
+    """Return whether the contributions of members sum to the score; log a warning if they do not."""
     total = logistic(own.rest + own.members.sum())
     if abs(total - score) > TOLERANCE:
         _log.warning("The contributions of the members sum to %.4f, but the score is %.4f.", total, score)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from longtail.tagger import Tagger
 
 _log = logging.getLogger("longtail.explain")
-_VARIANT_LABELS = 50  # labels per variant, so that a label which falls by many positions is still found
+_VARIANT_LABELS = 50  # labels to predict per variant of the text, so that a label that drops far is still found
 
 
 def explain_text(
@@ -37,22 +37,23 @@ def explain_text(
     max_words: int = 1000,
     exact: bool = True,
 ) -> Explanation:
-    """Explain the best labels of a text, or given labels.
+    """Explain the best labels of a text, or the labels that are given.
 
     Parameters
     ----------
     tagger : Tagger
         A fitted tagger that reads text.
     text : str
-        The text.
+        The text whose labels are explained.
     labels : sequence of int, optional
         Labels to explain instead of the best ones.
     k : int
-        Number of best labels.
+        Number of best labels to explain.
     max_words : int
-        Number of different words to look at, at most. Further words of a longer text are left out.
+        Number of different words to compute effects for, at most. Further words of a longer text are left out.
     exact : bool
-        Use the weights of models in which features add up. Otherwise, and for all other models, by occlusion.
+        Compute effects from the weights if the model is additive. If False, and for all other models, compute them by
+        occlusion.
     """
     spans = word_spans(text)
     words = list(spans)[:max_words]
@@ -60,7 +61,7 @@ def explain_text(
     terms, vector = _terms_and_vector(tagger, point)
     depth = min(tagger.n_labels_, max(_VARIANT_LABELS, 4 * k))
     best = tagger.ranker_.predict(point, depth)
-    if labels is None:  # as in a prediction, a text without a known word has no suggestions
+    if labels is None:  # as in prediction, a text without a known word gets no labels
         wanted = best.indices[:k].tolist() if point.nnz else []
     else:
         wanted = [int(label) for label in labels]
@@ -102,7 +103,7 @@ def explain_text(
 
 
 def _terms_and_vector(tagger: Tagger, point: csr_array) -> tuple[csr_array, np.ndarray | None]:
-    """Divide the features of a point into its terms and, if the model uses one, the vector of its text."""
+    """Split the features of a point into its terms and the vector of its text; None if the model uses no vector."""
     n_terms = tagger.vectorizer_.n_features_ if tagger.vectorizer_ is not None else point.shape[1]
     if point.shape[1] == n_terms:
         return point, None
@@ -118,21 +119,22 @@ def _occlude(
     labels: list[int],
     depth: int,
 ) -> list[list[ExplainedWord]]:
-    """Return the effects of the words on each label, from one batch with every variant of the text.
+    """Compute the effects of the words on each label by occlusion.
 
-    All variants have the vector of the whole text: to encode each of them would take seconds. What the vector adds is
-    among the contributions of the members.
+    One batch predicts the text and all its variants, each without one word. All variants have the vector of the whole
+    text, because encoding each of them would take seconds. The effect of the vector shows in the contributions of the
+    members.
     """
     variants = [text, *(text_without(text, spans[word]) for word in words)]
-    given = variants if vector is None else tagger.features(variants, np.repeat(vector, len(variants), axis=0))
-    table = occlusion_table(tagger.predict(given, depth), labels, depth)
+    inputs = variants if vector is None else tagger.features(variants, np.repeat(vector, len(variants), axis=0))
+    table = occlusion_table(tagger.predict(inputs, depth), labels, depth)
     return [occlusion_effects(table[:, at], words, spans) for at in range(len(labels))]
 
 
 def _sums(
     tagger: Tagger, point: csr_array, labels: list[int], scores: np.ndarray, best: csr_array
 ) -> list[Contributions] | None:
-    """Return the contributions to each label, compared with its score; None if a label has none or they differ."""
+    """Return the contributions to each label; None if a label has none, or if they do not sum to its score."""
     each = [contributions(tagger.ranker_, point, label) for label in labels]
     listed = set(best.indices.tolist())
     sums = []

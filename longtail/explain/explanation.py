@@ -1,4 +1,4 @@
-"""What an explanation holds: plain values that can be printed, written as JSON or shown on a page."""
+"""The explanation of a text's labels, as plain values that can be printed, written as JSON or shown on a page."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 EXACT, OCCLUSION = "exact", "occlusion"
 
-
 _WORDS_PRINTED = 6
 _TEXT_PRINTED = 60  # characters of the text
-_ROUNDED_TO_ZERO = 0.0005  # smaller effects would be 0.000
+_ROUNDED_TO_ZERO = 0.0005  # smaller effects would be printed as 0.000
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,7 @@ class ExplainedWord:
     word : str
         The word in lower case.
     effect : float
-        By occlusion: the score with the word minus the score without it. Exact: its share of the log odds.
+        By occlusion: the score with the word minus the score without it. Exact: what the word adds to the log odds.
     spans : list of (int, int)
         Start and end of each occurrence in the text, in characters; empty for a term of several words.
     """
@@ -33,7 +32,7 @@ class ExplainedWord:
     spans: list[tuple[int, int]]
 
     def __str__(self) -> str:
-        """Return the word and its effect, a small one with a significant digit: of a score near 1, all are small."""
+        """Return the word and its effect; a small effect has one significant digit, since near a score of 1 all are."""
         return f"{self.word} {self.effect:{'+.3f' if abs(self.effect) >= _ROUNDED_TO_ZERO else '+.0e'}}"
 
 
@@ -48,8 +47,8 @@ class Neighbour:
     labels : list of str
         All of its labels.
     row : int or None
-        Its row in the training data, counted from 0; corrections that were learnt later follow. None where the model
-        keeps a part of the points only, and so not their rows.
+        Its row in the training data, counted from 0; corrections that were learnt later follow. None if the model keeps
+        a part of the points only, because their rows are then not known.
     """
 
     similarity: float
@@ -64,11 +63,11 @@ class MemberScore:
     Attributes
     ----------
     member : str
-        Its kind.
+        Kind of the member, such as "bonsai".
     score, rank : float and int, or None
-        Own score and rank (from 1) of the label in its list; None if it does not list the label.
+        Score and rank (from 1) of the label in the member's list; None if it does not list the label.
     contribution : float or None
-        What it adds to the log odds of the label; None if the blend does not list the label at all.
+        What the member adds to the log odds of the label; None if the blend does not list the label.
     """
 
     member: str
@@ -86,18 +85,18 @@ class LabelExplanation:
     label : str
         Name of the label.
     number : int
-        Its column.
+        Number of the label: its column in Y.
     score : float
-        Its score. If it is not listed, an upper bound of it: the lowest score that is listed.
+        Score of the label. If it is not listed, an upper bound: the lowest score that is listed.
     listed : bool
-        Whether the label is among the labels that the model lists for the text at all.
+        Whether the label is among those that the model lists for the text.
     words : list of ExplainedWord
         Words by descending magnitude of their effect.
     bias : float or None
-        Log odds of the label without any word. Where the method is exact, the effects and the bias sum to the log odds
-        of the score; otherwise None.
+        Log odds of the label without any word, if the method is exact: effects and bias sum to the log odds of the
+        score.
     label_words : list of str
-        Words of the label's own text that are in the text, the most important first.
+        Words that the text shares with the label's own text, the most important first.
     neighbours : list of Neighbour
         The nearest training points with this label, if the model keeps training points.
     members : list of MemberScore
@@ -140,19 +139,20 @@ class LabelExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Explained labels of one text, best first; iterate over it to get them.
+    """Explained labels of one text, best first. Iterate over it to get the labels.
 
     Attributes
     ----------
     text : str
         The text.
     method : {"exact", "occlusion"}
-        How the effects were computed, and with it their unit: log odds, or differences of the score.
+        How the effects were computed. Exact effects are log odds; effects by occlusion are differences of the score.
     labels : list of LabelExplanation
+        The labels, best first.
     words_tried : int
         Number of different words whose effect was computed.
     words_left_out : int
-        Number of further words of a long text that were not looked at.
+        Number of further words of a long text, whose effect was not computed.
     words_known : int
         Number of different features of the text that are in the vocabulary. If it is 0, there is nothing to explain.
     """
@@ -182,5 +182,5 @@ class Explanation:
         return "\n".join([f"{shown}  (effect of words: {unit})", *(f"  {one}" for one in self)])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
+        """Return the explanation as a dict of JSON values."""
         return asdict(self)

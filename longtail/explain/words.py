@@ -1,9 +1,11 @@
 """The effect of each word of a text on the scores of labels.
 
-Additive models have a weight per feature: the effect of a word is its share of the log odds, and the effects sum to the
-score. For every other model a word is left out (occlusion): its effect is the score with the word minus the score
-without it. All variants of a text are predicted in one batch. A label that leaves the best labels without a word
-counts as if it had the lowest score among them, so that its effect is a lower bound.
+An additive model has one weight per feature. The effect of a word is what its features add to the log odds, and all
+effects and the bias sum to the log odds of the score.
+
+For every other model words are left out one by one (occlusion). The effect of a word is the score with the word minus
+the score without it. All variants of a text are predicted in one batch. A label may drop out of the predicted labels
+when a word is left out. It then gets the lowest predicted score, so that the effect is a lower bound.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from longtail.explain.explanation import ExplainedWord
 from longtail.sparse import entry_rows
 
 Spans = dict[str, list[tuple[int, int]]]
-# A character of a script without spaces between words is a word: a run of them would be a whole sentence.
+# In scripts without spaces between words each character is a word, because a run of them would be a whole sentence.
 _WORD = re.compile(rf"{UNSPACED.pattern}|(?:(?!{UNSPACED.pattern})\w)+(?:['’]\w+)*")
 _LEAST_EFFECT = 5e-7  # smaller effects are rounding errors of single precision
 
@@ -41,7 +43,7 @@ def word_spans(text: str) -> Spans:
 
 
 def text_without(text: str, spans: list[tuple[int, int]]) -> str:
-    """Return the text without some parts of it."""
+    """Remove spans of characters (start, end) from a text."""
     parts, end = [], 0
     for start, stop in spans:
         parts.append(text[end:start])
@@ -50,9 +52,10 @@ def text_without(text: str, spans: list[tuple[int, int]]) -> str:
 
 
 def occlusion_table(scores: csr_array, labels: list[int], depth: int) -> np.ndarray:
-    """Return the score of each label (columns) in each variant (rows).
+    """Return the score of each label (columns) in each variant of the text (rows).
 
-    A label that is missing from a full row gets the lowest score of the row; from a shorter row, 0.
+    A label that is missing from a full row gets the lowest score of that row. If it is missing from a shorter row, it
+    gets 0.
 
     Parameters
     ----------
@@ -74,34 +77,35 @@ def occlusion_table(scores: csr_array, labels: list[int], depth: int) -> np.ndar
 
 
 def occlusion_effects(column: np.ndarray, words: list[str], spans: Spans) -> list[ExplainedWord]:
-    """Turn the scores of one label into effects; the first score is that of the whole text."""
+    """Compute the effects of words from the scores of one label: of the whole text, then without each word."""
     effects = (column[0] - column[1:]).tolist()
     return _by_magnitude([ExplainedWord(word, e, spans[word]) for word, e in zip(words, effects, strict=True)])
 
 
 def additive_effects(found: Contributions, vectorizer: Any, words: list[str], spans: Spans) -> list[ExplainedWord]:
-    """Assign the contributions of features to words; the sum stays the same.
+    """Assign the contributions of features to words; their sum stays the same.
 
-    A feature that several words share, as in hashing, is divided among them by how often they occur. A feature of no
-    single word, as a pair of words, is named by its term.
+    The contribution of a feature that several words share, as with hashing, is divided among these words by how often
+    they occur. A feature that belongs to no single word, such as a pair of words, is listed under its own name.
     """
     own = vectorizer.transform_terms(words) if words else csr_array((0, found.n_features), dtype=np.float32)
-    times = np.array([len(spans[word]) for word in words], float)
-    weight, rows = np.zeros(found.n_features), entry_rows(own)
-    np.add.at(weight, own.indices, times[rows])
+    occurrences = np.array([len(spans[word]) for word in words], float)
+    per_feature, rows = np.zeros(found.n_features), entry_rows(own)
+    np.add.at(per_feature, own.indices, occurrences[rows])
     total = np.zeros(found.n_features)
     total[found.columns] = found.effects
-    per_word = np.bincount(rows, total[own.indices] * times[rows] / weight[own.indices], minlength=len(words))
-    effects = [ExplainedWord(word, float(e), spans[word]) for word, e in zip(words, per_word.tolist(), strict=True)]
-    others = found.columns[weight[found.columns] == 0]
+    divided = total[own.indices] * occurrences[rows] / per_feature[own.indices]
+    per_word = np.bincount(rows, divided, minlength=len(words))
+    effects = [ExplainedWord(word, effect, spans[word]) for word, effect in zip(words, per_word.tolist(), strict=True)]
+    others = found.columns[per_feature[found.columns] == 0]
     if len(others):
-        names = _terms(vectorizer, others)
+        names = _feature_names(vectorizer, others)
         effects += [ExplainedWord(name, float(total[at]), []) for name, at in zip(names, others.tolist(), strict=True)]
     return _by_magnitude(effects)
 
 
-def _terms(vectorizer: Any, columns: np.ndarray) -> list[str]:
-    """Return the names of features; their numbers where a vectoriser keeps no names."""
+def _feature_names(vectorizer: Any, columns: np.ndarray) -> list[str]:
+    """Return the names of features, or their numbers if the vectoriser keeps no names."""
     try:
         return [str(name) for name in vectorizer.get_feature_names_out()[columns]]
     except ModelError:
@@ -109,5 +113,6 @@ def _terms(vectorizer: Any, columns: np.ndarray) -> list[str]:
 
 
 def _by_magnitude(effects: list[ExplainedWord]) -> list[ExplainedWord]:
+    """Sort effects by magnitude, the largest first, and drop those that are rounding errors."""
     shown = [effect for effect in effects if abs(effect.effect) >= _LEAST_EFFECT]
     return sorted(shown, key=lambda effect: -abs(effect.effect))

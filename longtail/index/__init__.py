@@ -30,19 +30,20 @@ _EXACT_BELOW = 1 << 22  # numbers, 16 MB: an exact search of one query takes abo
 
 
 def make_index(vectors: np.ndarray, metric: str = "ip", kind: str = "auto", **settings: Any) -> Index:
-    """Make vectors searchable.
+    """Build an index of vectors.
 
     Parameters
     ----------
     vectors : array, shape (n, d)
-        Finite numbers; ids are row numbers.
+        Vectors of finite numbers. The id of a vector is its row number.
     metric : {"ip", "cosine"}
         Inner product or cosine. Higher scores are better.
     kind : {"auto", "exact", "ivf", "hnsw"}
-        "auto" is exact up to about 8,000 vectors of length 512 (or as many numbers), and partitioned beyond.
+        "exact" scores every vector, "ivf" searches the nearest partitions, "hnsw" a graph. "auto" is exact up to 4
+        million numbers, such as 8,000 vectors of length 512, and partitioned beyond.
     **settings
-        Settings of :class:`IVFIndex` or :class:`HNSWIndex`. With "auto", those of :class:`IVFIndex`, unused by an exact
-        search.
+        Settings of :class:`IVFIndex` or :class:`HNSWIndex`. With "auto" give those of :class:`IVFIndex`; an exact
+        index ignores them.
 
     Returns
     -------
@@ -64,9 +65,10 @@ def make_index(vectors: np.ndarray, metric: str = "ip", kind: str = "auto", **se
 
 
 def array_rules(meta: Any, n: str, width: str, *, graph: bool = False) -> Rules:
-    """Declare what the arrays of a stored index must be, for `n` vectors of `width` numbers.
+    """Declare the rules that the arrays of a stored index must meet, for `n` vectors of `width` numbers.
 
-    A graph holds its vectors itself: with `graph`, the caller compares their number when it is restored.
+    A graph holds its vectors itself, so their shape is known only after it is restored. Set `graph` to allow graphs,
+    and compare the shape then.
     """
     kinds = OneOf(*(kind for kind in _KINDS if graph or kind != "hnsw"))
     check_facts({"index": Record({"kind": kinds})}, {"index": meta}, "a stored index")
@@ -74,9 +76,9 @@ def array_rules(meta: Any, n: str, width: str, *, graph: bool = False) -> Rules:
 
 
 def from_arrays(meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Index:
-    """Restore the index that :meth:`Index.to_arrays` took apart; arrays may be memory-mapped.
+    """Restore an index from what :meth:`Index.to_arrays` returned; arrays may be memory-mapped.
 
-    Kernels use them as addresses. Compare arrays of unknown origin with :func:`array_rules` first, by
+    Kernels use the arrays as addresses. First check arrays of unknown origin against :func:`array_rules` with
     :func:`longtail.store.invariants.check_arrays`, as every model does when it is loaded.
     """
     try:

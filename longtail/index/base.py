@@ -1,7 +1,7 @@
-"""The interface of every index: vectors that can be searched, added to, and stored as plain arrays.
+"""The interface of every index: search vectors, add vectors, store them as plain arrays.
 
-Scores: higher is better. ``ip`` is the inner product, ``cosine`` the cosine (0 where a vector has no length). Equal
-scores rank by smaller id.
+The score of a vector is its inner product with the query (``ip``) or the cosine of the two (``cosine``; 0 if one of
+them is all zeros). Higher is better. Equal scores rank by smaller id.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ class Vectors(NamedTuple):
 
 
 class Index(ABC):
-    """Vectors under search.
+    """Base class of indexes.
 
     Parameters
     ----------
     vectors : array, shape (n, d)
-        Stored as float32, without a copy if they are float32 rows already (``cosine`` stores a scaled copy unless they
-        have unit length). Ids are their row numbers.
+        The vectors to search. Their ids are their row numbers. Float32 rows are used without a copy, except that
+        ``cosine`` copies vectors that do not have length 1 and scales the copy.
     metric : {"ip", "cosine"}
-        The score: see this module.
+        The score; see :mod:`longtail.index.base`.
     """
 
     kind: ClassVar[str]
@@ -48,28 +48,28 @@ class Index(ABC):
         if metric not in METRICS:
             raise SettingsError(f"metric={metric!r}: choose one of {', '.join(METRICS)}.")
         self.metric = metric
-        self._held = checked(vectors, "vector", metric)
+        self._stored = checked(vectors, "vector", metric)
 
     @classmethod
     def _from_stored(cls, meta: dict[str, Any], vectors: Vectors) -> Self:
-        """Return an index of stored vectors; its other parts are still missing."""
+        """Return an index that has metric and vectors; a subclass sets its other attributes."""
         index = cls.__new__(cls)
         index.metric = meta["metric"]
-        index._held = Vectors(*map(frozen, vectors))
+        index._stored = Vectors(*map(frozen, vectors))
         return index
 
     @property
     def vectors(self) -> np.ndarray:
-        """The vectors searched, shape (n, d), read-only; of unit length if the metric is the cosine."""
-        return self._held.rows
+        """The vectors searched, shape (n, d), read-only; scaled to length 1 if the metric is the cosine."""
+        return self._stored.rows
 
     @property
     def width(self) -> int:
-        """Length of a vector."""
-        return self._held.rows.shape[1]
+        """Number of coordinates of a vector."""
+        return self._stored.rows.shape[1]
 
     def __len__(self) -> int:
-        return len(self._held.rows)
+        return len(self._stored.rows)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} x {self.width}, metric={self.metric!r})"
@@ -98,14 +98,14 @@ class Index(ABC):
         if not len(self) or not len(prepared.rows):
             shape = (len(prepared.rows), k)
             return np.full(shape, -1, np.int32), np.full(shape, -np.inf, np.float32)
-        if len(prepared.rows) == 1:  # without the threads and limits of a batch, which take longer than the search
+        if len(prepared.rows) == 1:  # starting threads takes longer than a search for one query
             ids, scores = self._search_one(prepared.rows[0], min(k, len(self)))
             fill = (0, k - len(ids))
             return np.pad(ids, fill, constant_values=-1)[None], np.pad(scores, fill, constant_values=-np.inf)[None]
         return self._search(prepared, k, n_jobs)
 
     def search_one(self, query: np.ndarray, k: int, *, trusted: bool = False) -> IdsAndScores:
-        """Find the k best vectors of one query, shape (d,), on this thread.
+        """Find the k best vectors of one query on the calling thread.
 
         Parameters
         ----------
@@ -114,7 +114,7 @@ class Index(ABC):
         k : int
             Number of vectors to find.
         trusted : bool
-            Take the query as it is, without checks: float32, finite, of the right length, and not for the cosine.
+            Skip all checks. The query must be float32, finite and of the right length, and the metric ``ip``.
 
         Returns
         -------
@@ -136,19 +136,19 @@ class Index(ABC):
         return self._search_one(prepared.rows[0], min(k, len(self)))
 
     def add(self, vectors: np.ndarray) -> None:
-        """Append vectors; their ids continue.
+        """Append vectors; their ids follow the present ones.
 
-        Add many at once, because each call may move all vectors, and not while other threads search.
+        Add many vectors per call: each call copies all vectors. Do not add while other threads search.
         """
         new = checked(vectors, "vector", self.metric, self.width)
         if len(new.rows):
-            before = len(self)
-            pairs = zip(self._held, new, strict=True)
-            self._held = Vectors(*(frozen(np.concatenate(pair)) for pair in pairs))
-            self._added(before)
+            first = len(self)
+            pairs = zip(self._stored, new, strict=True)
+            self._stored = Vectors(*(frozen(np.concatenate(pair)) for pair in pairs))
+            self._index_from(first)
 
     def extended(self, vectors: np.ndarray) -> Self:
-        """Return an index of these and further vectors; this one stays as it is.
+        """Return an index of the present vectors and further ones; this index does not change.
 
         Parameters
         ----------
@@ -160,7 +160,7 @@ class Index(ABC):
         return twin
 
     def to_arrays(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Return settings as JSON values, and arrays; :func:`longtail.index.from_arrays` restores the index."""
+        """Return settings as JSON values, and arrays. :func:`longtail.index.from_arrays` restores the index."""
         meta, arrays = self._state()
         return {"kind": self.kind, "metric": self.metric, **meta}, arrays
 
@@ -174,7 +174,7 @@ class Index(ABC):
 
     @classmethod
     def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:
-        """Declare what the arrays of :meth:`to_arrays` must be, for `n` vectors of `width` numbers."""
+        """Declare the rules that the arrays of :meth:`to_arrays` must meet, for `n` vectors of `width` numbers."""
         check_facts({"metric": OneOf(*METRICS)}, meta, "a stored index")
         number = cosines if meta["metric"] == "cosine" else floats
         return Rules({"vectors": number(f"{n} {width}"), "squares": floats(n, least=0)})
@@ -186,12 +186,24 @@ class Index(ABC):
     @abstractmethod
     def _restored(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> Index: ...
 
-    def _added(self, first: int) -> None:  # noqa: B027 (an index may have nothing to do)
-        """Index the rows from `first` on, which are new."""
+    def _index_from(self, first: int) -> None:  # noqa: B027 (an exact index has nothing to do)
+        """Index the new vectors, those from row `first` on."""
 
 
 def checked(rows: np.ndarray, what: str, metric: str, width: int | None = None) -> Vectors:
-    """Return rows as float32 of the given width, scaled to length 1 for the cosine, and their squared lengths."""
+    """Check vectors, convert them to float32, and scale them to length 1 if the metric is the cosine.
+
+    Parameters
+    ----------
+    rows : array, shape (n, d)
+        Vectors or queries.
+    what : str
+        Their name in error messages: "vector" or "query".
+    metric : {"ip", "cosine"}
+        The score.
+    width : int, optional
+        Number of coordinates that they must have.
+    """
     rows = np.asarray(rows)
     if rows.ndim != 2 or rows.shape[1] == 0 or rows.dtype.kind not in "fiub":
         raise DataError(
@@ -202,14 +214,14 @@ def checked(rows: np.ndarray, what: str, metric: str, width: int | None = None) 
             f"{what}s of length {rows.shape[1]}, but the index holds vectors of length {width}",
             remedy="Give vectors made by the same model.",
         )
-    with np.errstate(over="ignore"):  # becomes infinite, which is refused below with the row's number
+    with np.errstate(over="ignore"):  # too large numbers become infinite; the error below names their row
         rows = np.ascontiguousarray(rows, np.float32)
     rows = frozen(rows)
     squares = np.empty(len(rows), np.float32)
     bad = kernels.squares(rows, squares)
     if bad >= 0:
         raise DataError(
-            f"{what} that holds a value that is not a number, or too large",
+            f"{what} with a value that is not a number, or too large",
             row=bad,
             remedy="Check how the vectors were made.",
         )

@@ -1,4 +1,4 @@
-"""Dense vectors that arrive as rows of a sparse matrix, and their nearest vectors in an index."""
+"""Dense vectors given as rows of a sparse matrix: convert them, and find their nearest vectors in an index."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NO_ID = np.int32(-1)
 
 
 def dense_rows(points: SparseRows, width: int) -> np.ndarray:
-    """Return points as an array, (N, width) float32."""
+    """Return sparse rows as a dense array, (N, width) float32."""
     n, begin, end = len(points.ptr) - 1, points.ptr[0], points.ptr[-1]
     rows = np.zeros((n, width), np.float32)
     if n == 1:
@@ -23,7 +23,7 @@ def dense_rows(points: SparseRows, width: int) -> np.ndarray:
 
 
 def nearest_rows(index: Index, points: SparseRows, k: int, n_jobs: int | None) -> Nearest:
-    """Find the k vectors of an index with the largest cosine above 0 for each point; others have the id -1."""
+    """Find the k nearest vectors of each point by cosine. Vectors with a cosine of 0 or less have the id -1."""
     rows = dense_rows(points, index.width)
     k = min(k, len(index))
     if len(rows) == 1:

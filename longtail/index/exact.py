@@ -1,7 +1,8 @@
-"""Exact search: every vector is scored.
+"""Exact search: score every vector.
 
-One query is one pass over the vectors. A batch is a matrix product of a block of queries and a block of vectors; its
-best entries are then scored exactly (see :mod:`longtail.kernels.search`).
+For one query, a kernel passes over all vectors. For a batch, blocks of queries are multiplied with blocks of vectors as
+matrices. Entries that may be among the best are scored again, so that a batch gives the same scores as single queries
+(see :mod:`longtail.kernels.search`).
 """
 
 from __future__ import annotations
@@ -15,24 +16,24 @@ from longtail.kernels import pool
 from longtail.kernels import search as kernels
 from longtail.kernels.blas import product, single_threaded
 
-_QUERIES, _VECTORS = 512, 4096  # per block: 8 MB of inner products
+_QUERIES_AT_ONCE, _VECTORS_AT_ONCE = 512, 4096  # 8 MB of inner products
 
 
 class ExactIndex(Index):
-    """All vectors, searched exactly; see :class:`longtail.index.base.Index`."""
+    """Exact search of all vectors; see :class:`longtail.index.base.Index`."""
 
     kind = "exact"
 
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
-        return exact_search(self._held, queries, k, n_jobs)
+        return exact_search(self._stored, queries, k, n_jobs)
 
     def _search_one(self, query: np.ndarray, k: int) -> IdsAndScores:
         ids, scores = np.empty(k, np.int32), np.empty(k, np.float32)
-        kernels.scan(query, self._held.rows, k, ids, scores)
+        kernels.scan(query, self._stored.rows, k, ids, scores)
         return ids, scores
 
     def _state(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        return {}, {"vectors": self._held.rows, "squares": self._held.squares}
+        return {}, {"vectors": self._stored.rows, "squares": self._stored.squares}
 
     @classmethod
     def _restored(cls, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> ExactIndex:
@@ -46,8 +47,8 @@ def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None)
     slack = np.empty(n, np.float32)
     kernels.rounding_slack(queries.squares, vectors.squares.max(initial=0.0), vectors.rows.shape[1], slack)
     with single_threaded():
-        for low in range(0, n, _QUERIES):
-            part = slice(low, low + _QUERIES)
+        for start in range(0, n, _QUERIES_AT_ONCE):
+            part = slice(start, start + _QUERIES_AT_ONCE)
             block = kernels.Heaps(*(array[part] for array in heaps))
             _search_block(vectors.rows, queries.rows[part], slack[part], block, 1 if n < 16 else n_jobs)
     return heaps.ids, heaps.scores
@@ -56,9 +57,10 @@ def exact_search(vectors: Vectors, queries: Vectors, k: int, n_jobs: int | None)
 def _search_block(
     vectors: np.ndarray, queries: np.ndarray, slack: np.ndarray, heaps: kernels.Heaps, n_jobs: int | None
 ) -> None:
+    """Fill the heaps with the best vectors of a block of queries."""
     rows = pool.blocks(len(queries), n_jobs)
-    for start in range(0, len(vectors), _VECTORS):
-        products = product(queries, vectors[start : start + _VECTORS].T, n_jobs)  # (queries, vectors) of this block
+    for start in range(0, len(vectors), _VECTORS_AT_ONCE):
+        products = product(queries, vectors[start : start + _VECTORS_AT_ONCE].T, n_jobs)  # (queries, vectors)
 
         def add(block: tuple[int, int], products: np.ndarray = products, start: int = start) -> None:
             kernels.add_products(products, queries, vectors, start, slack, *block, heaps)

@@ -1,9 +1,9 @@
 """Search in a graph of neighbours (HNSW), through faiss.
 
 Malkov and Yashunin, *Efficient and robust approximate nearest neighbor search using hierarchical navigable small world
-graphs*, 2018. faiss walks the graph; the candidates that it finds are scored again here, so that scores and ties are
-those of every other index. A graph is stored with its vectors as faiss writes it, and read into memory when loaded. Use
-partitions if a model is to be memory-mapped, or if faiss is not installed.
+graphs*, 2018. faiss searches the graph. The candidates that it finds are scored again here, so that scores and the
+order of ties are those of every other index. A graph is stored with its vectors in the format of faiss, and is read
+into memory when loaded. Use partitions for a model that shall be memory-mapped, or if faiss is not installed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _faiss() -> Any:
 
 @contextmanager
 def _limit_threads(n_jobs: int | None) -> Iterator[None]:
-    """Have faiss use `n_jobs` threads while the block runs."""
+    """Limit faiss to `n_jobs` threads within the block."""
     faiss = _faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(pool.cores(n_jobs))
@@ -47,21 +47,22 @@ def _limit_threads(n_jobs: int | None) -> Iterator[None]:
 
 
 class HNSWIndex(Index):
-    """Vectors in a graph of neighbours.
+    """Approximate search in a graph of neighbours.
 
     Parameters
     ----------
     vectors, metric
         See :class:`longtail.index.base.Index`.
     links : int
-        Number of neighbours of a vector in the graph.
+        Number of neighbours of a vector in the graph. More links raise the recall and need more memory.
     breadth : int
-        Number of candidates that a search keeps (efSearch). More candidates find more and take longer. May be set
-        later, too.
+        Number of candidates that a search keeps (efSearch). More candidates raise the recall and take longer. It may
+        be changed after the graph is built.
     build_breadth : int
-        Number of candidates while the graph is built (efConstruction).
+        Number of candidates that are kept while the graph is built (efConstruction). More make a better graph and take
+        longer.
     n_jobs : int
-        Number of threads for building. With more than one, the graph and the results differ a little from run to run.
+        Number of threads that build the graph. With more than one, graph and results differ a little from run to run.
     """
 
     kind = "hnsw"
@@ -86,11 +87,11 @@ class HNSWIndex(Index):
         graph = faiss.IndexHNSWFlat(self.width, int(links), faiss.METRIC_INNER_PRODUCT)
         graph.hnsw.efConstruction = int(build_breadth)
         with _limit_threads(n_jobs):
-            graph.add(self._held.rows)
-        self._keep(graph)
+            graph.add(self._stored.rows)
+        self._set_graph(graph)
 
-    def _keep(self, graph: Any) -> None:
-        """Keep a graph, and use the copy of the vectors that faiss holds in it instead of another one."""
+    def _set_graph(self, graph: Any) -> None:
+        """Set the graph, and use its copy of the vectors instead of a second one."""
         faiss = _faiss()
         shape = (graph.ntotal, graph.d)
         rows = np.empty(shape, np.float32)
@@ -99,33 +100,33 @@ class HNSWIndex(Index):
             rows = faiss.rev_swig_ptr(flat.get_xb(), rows.size).reshape(shape)
         squares = np.empty(len(rows), np.float32)
         kernels.squares(frozen(rows), squares)
-        held = Vectors(frozen(rows), frozen(squares))
-        vars(self).update(_graph=graph, _held=held)  # in one step, as the vectors are memory of the graph
+        stored = Vectors(frozen(rows), frozen(squares))
+        vars(self).update(_graph=graph, _stored=stored)  # in one step, because the vectors are memory of the graph
 
     @property
     def vectors(self) -> np.ndarray:
         """A copy of the vectors searched: the original belongs to faiss and is freed with this index."""
-        return self._held.rows.copy()
+        return self._stored.rows.copy()
 
     def add(self, vectors: np.ndarray) -> None:
-        """Append vectors; their ids continue. Not while other threads search."""
+        """Append vectors; their ids follow the present ones. Do not add while other threads search."""
         rows, _ = checked(vectors, "vector", self.metric, self.width)
         if len(rows):
             graph = _faiss().clone_index(self._graph)  # copies of this index share the graph
             with _limit_threads(1):
                 graph.add(rows)
-            self._keep(graph)
+            self._set_graph(graph)
 
     def _search(self, queries: Vectors, k: int, n_jobs: int | None) -> IdsAndScores:
         faiss = _faiss()
-        most = min(k, len(self))
-        how = faiss.SearchParametersHNSW(efSearch=max(self.breadth, most))
+        n_candidates = min(k, len(self))
+        params = faiss.SearchParametersHNSW(efSearch=max(self.breadth, n_candidates))
         with _limit_threads(n_jobs):
-            _, candidates = self._graph.search(queries.rows, most, params=how)
+            _, candidates = self._graph.search(queries.rows, n_candidates, params=params)
         n = len(queries.rows)
         ids, scores = np.empty((n, k), np.int32), np.empty((n, k), np.float32)
         pool.spread(
-            lambda block: kernels.rescore(queries.rows, self._held.rows, candidates, *block, ids, scores), n, n_jobs
+            lambda block: kernels.rescore(queries.rows, self._stored.rows, candidates, *block, ids, scores), n, n_jobs
         )
         return ids, scores
 
@@ -139,7 +140,7 @@ class HNSWIndex(Index):
 
     @classmethod
     def array_rules(cls, meta: dict[str, Any], n: str, width: str) -> Rules:
-        """Declare what the arrays of :meth:`to_arrays` must be."""
+        """Declare the rules that the arrays of :meth:`to_arrays` must meet."""
         check_facts({"metric": OneOf(*METRICS), "breadth": Integer(2, 1 << 20)}, meta, "a stored index")
         return Rules({"graph": codes(f"{n}.bytes", "u1")})
 
@@ -156,12 +157,12 @@ class HNSWIndex(Index):
             raise ModelError("a stored index holds another graph than its settings say. Train or copy the model again.")
         if not _is_sound(faiss, graph):
             raise ModelError("the graph of a stored index leads out of it. Train or copy the model again.")
-        index._keep(graph)
+        index._set_graph(graph)
         return index
 
 
 def _is_sound(faiss: Any, graph: Any) -> bool:
-    """Return whether vectors, levels and links of a graph that was read fit together; faiss does not check it."""
+    """Return whether vectors, levels and links of a graph fit together. faiss does not check this when it reads one."""
     flat, n = faiss.downcast_index(graph.storage), graph.ntotal
     if not isinstance(flat, faiss.IndexFlat) or (flat.ntotal, flat.d) != (n, graph.d):
         return False
@@ -179,7 +180,7 @@ def _is_sound(faiss: Any, graph: Any) -> bool:
     if (np.diff(offsets) != ends[levels]).any() or links.min(initial=0) < -1 or links.max(initial=-1) >= n:
         return False
     place = np.arange(len(links)) - np.repeat(offsets[:-1], np.diff(offsets))
-    level = np.searchsorted(ends, place, side="right") - 1  # of each link; its target must be there, too
+    level = np.searchsorted(ends, place, side="right") - 1  # of each link; its target must reach up to that level
     if (levels[links[links >= 0]] <= level[links >= 0]).any() or not 0 <= hnsw.entry_point < n:
         return False
     return hnsw.max_level == levels.max() - 1 and levels[hnsw.entry_point] == levels.max()

@@ -1,7 +1,7 @@
-"""Partitions of vectors by k-means, and how far a search has to go through them.
+"""Partitions of vectors by k-means, and how many of them a search has to open.
 
-Vectors are clustered by direction: the length of a vector does not change its direction. Assignment is a matrix
-product, one block of vectors at a time.
+Vectors are assigned to the centroid of the nearest direction, whatever their length. Assignment is a matrix product,
+one block of vectors at a time.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from longtail.kernels import search as kernels
 from longtail.kernels.blas import product, single_threaded
 
 _VECTORS_AT_ONCE = 4096
-# Training vectors per partition, and rounds with as many. A few vectors bring the centroids near their places in an
-# eighth of the time; with 64 alone, up to a third more partitions must be opened. With 60,000 vectors, 24 partitions
-# are opened instead of 23 if all ten rounds use 256.
+# (training vectors per partition, rounds of k-means with as many). First a few vectors, which bring the centroids near
+# their final places in an eighth of the time. With 60,000 vectors, 24 partitions are opened; they are 23 if all ten
+# rounds use 256 vectors. With 64 in all rounds, up to a third more partitions must be opened.
 _KMEANS_ROUNDS = ((32, 8), (256, 2))
 _QUERIES_SAMPLED = 256
 
@@ -30,16 +30,16 @@ class Partitioned(NamedTuple):
     """Vectors and the partition of each."""
 
     vectors: Vectors
-    centroids: np.ndarray  # (partitions, d) means of their members, perhaps scaled; a search opens the best by score
-    partition: np.ndarray  # (n,)
-    hubs: bool = False  # whether the first partition holds the vectors that a search always looks at
+    centroids: np.ndarray  # (partitions, d) means of the vectors in each, perhaps scaled; a search ranks them by score
+    partition: np.ndarray  # (n,) the partition of each vector
+    hubs: bool = False  # whether the first partition holds the hubs, which a search always looks at
 
     def with_hubs(self, queries: np.ndarray, n_hubs: int) -> Partitioned:
-        """Move the vectors that score highest on average over the queries into a partition of their own, the first.
+        """Move the vectors with the highest mean score over the queries into a partition of their own, the first.
 
-        Vectors with a large bias, such as those of frequent labels, are among the best of queries from all directions,
-        wherever they lie. Of 100,000 classifiers, 48 such vectors made a search for 99 % of the best five open 598 of
-        949 partitions; with a partition for hubs it opens 10.
+        Vectors with a large bias, such as those of frequent labels, are among the best for queries from all
+        directions, but lie in different partitions. Among 100,000 classifiers there were 48 such vectors. Because of
+        them, a search for 99 % of the best five opened 598 of 949 partitions; with a partition of hubs it opens 10.
         """
         rows = self.vectors.rows
         partition = self.partition + 1
@@ -50,9 +50,9 @@ class Partitioned(NamedTuple):
         return Partitioned(self.vectors, means, partition, hubs=True)
 
     def of_equal_length(self) -> Partitioned:
-        """Scale all centroids to the length of the mean one, so that partitions are ranked by direction alone.
+        """Scale all centroids to their mean length, so that partitions are ranked by direction alone.
 
-        The mean of scattered members is short, although some member may score high.
+        The mean of scattered vectors is short and scores low, although one of these vectors may score high.
         """
         lengths = np.sqrt(np.einsum("ij,ij->i", self.centroids, self.centroids))
         scale = np.where(lengths > 0, lengths.mean() / np.where(lengths > 0, lengths, 1), 1)
@@ -62,7 +62,7 @@ class Partitioned(NamedTuple):
 def nearest_centroids(
     vectors: np.ndarray, rows: np.ndarray | None, centroids: np.ndarray, n_jobs: int | None
 ) -> np.ndarray:
-    """Return the nearest centroid, by direction, of each vector or of those in `rows`."""
+    """Return the centroid of the nearest direction for each vector; `rows` selects vectors, None is all."""
     n = len(vectors) if rows is None else len(rows)
     lengths = np.sqrt(np.einsum("ij,ij->i", centroids, centroids))
     centroids = centroids / np.where(lengths > 0, lengths, 1)[:, None]
@@ -83,8 +83,8 @@ def nearest_centroids(
 def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generator, n_jobs: int | None) -> Partitioned:
     """Cluster vectors by k-means.
 
-    Centroids are trained on a small sample, then on a larger one. A partition that loses all its members starts again
-    at a vector of the largest.
+    Centroids are trained on a small sample, then on a larger one. A partition that loses all its vectors gets a vector
+    of the largest partition as its new centroid.
     """
     n = len(vectors.rows)
     order = rng.permutation(n)
@@ -100,9 +100,9 @@ def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generat
             centroids, counts = _means(vectors.rows, rows, partition, n_partitions)
             empty = np.flatnonzero(counts == 0)
             if len(empty):
-                crowded = rows[partition == counts.argmax()]
-                again = rng.choice(crowded, min(len(empty), len(crowded)), replace=False)
-                centroids[empty[: len(again)]] = vectors.rows[again]
+                largest = rows[partition == counts.argmax()]
+                drawn = rng.choice(largest, min(len(empty), len(largest)), replace=False)
+                centroids[empty[: len(drawn)]] = vectors.rows[drawn]
     partition = nearest_centroids(vectors.rows, None, centroids, n_jobs)
     means, counts = _means(vectors.rows, np.arange(n), partition, n_partitions)
     return Partitioned(vectors, np.where(counts[:, None] > 0, means, centroids), partition)
@@ -111,12 +111,13 @@ def train_partitions(vectors: Vectors, n_partitions: int, rng: np.random.Generat
 def _means(
     vectors: np.ndarray, rows: np.ndarray, partition: np.ndarray, n_partitions: int
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the vectors in each partition, and their number."""
     sums, counts = kernels.sum_members(vectors, rows, partition, n_partitions)
     return sums / np.maximum(counts, 1)[:, None].astype(np.float32), counts
 
 
 def sampled_queries(queries: np.ndarray | None, seed: int) -> np.ndarray | None:
-    """Return as many of the queries to expect as :func:`sample_searches` uses."""
+    """Draw as many of the expected queries as :func:`sample_searches` uses."""
     if queries is None or len(queries) <= _QUERIES_SAMPLED:
         return queries
     rng = np.random.default_rng(seed)
@@ -124,12 +125,12 @@ def sampled_queries(queries: np.ndarray | None, seed: int) -> np.ndarray | None:
 
 
 class Sample(NamedTuple):
-    """Queries to expect, with their true nearest vectors."""
+    """Queries with their truly nearest vectors."""
 
     queries: np.ndarray  # (m, d)
     nearest: np.ndarray  # (m, k) ids
     scores: np.ndarray  # (m, k)
-    weights: np.ndarray  # (m, k) how much it matters to find each neighbour; 0 for a query's own vector
+    weights: np.ndarray  # (m, k) weight of each neighbour in the recall; 0 for the vector that a query was made from
 
 
 def sample_searches(
@@ -141,13 +142,13 @@ def sample_searches(
     seed: int,
     n_jobs: int | None,
 ) -> list[Sample]:
-    """Return samples of searches, from which the effort of a search is chosen: that which the hardest of them needs.
+    """Search for samples of queries exactly. The effort of later searches is what the hardest sample needs.
 
-    Neighbours matter equally or, where scores are `log_odds`, by their probability.
+    All neighbours have the same weight or, if scores are `log_odds`, their probability as weight.
 
-    Without queries, two samples are made from the vectors: vectors with noise of their own length, each vector itself
-    left out, like a point near one label; and sums of three vectors, like a point that has several labels of different
-    topics.
+    Without queries, two samples are made from the vectors. One has vectors plus noise of the same length, like a point
+    near one label; the vector itself is not counted among the neighbours. The other has sums of three vectors, like a
+    point with several labels of different topics.
     """
     rows, squares = vectors
     if queries is not None:
@@ -165,54 +166,57 @@ def sample_searches(
 
 
 def _searched(vectors: Vectors, queries: Vectors, own: np.ndarray | None, k: int, n_jobs: int | None) -> Sample:
-    """Search exactly; the neighbour ``own[row]`` of a query does not count."""
+    """Search exactly; ``own[row]``, the vector that a query was made from, gets no weight."""
     nearest, scores = exact_search(vectors, queries, k if own is None else k + 1, n_jobs)
     counted = nearest >= 0 if own is None else (nearest >= 0) & (nearest != own[:, None])
     return Sample(queries.rows, nearest, scores, counted.astype(np.float64))
 
 
 def _by_probability(sample: Sample) -> Sample:
-    """Weight neighbours by their probability: those of low probability hardly matter, so they get little weight."""
+    """Weight neighbours by their probability, given scores that are log odds."""
     return sample._replace(weights=sample.weights / (1 + np.exp(-np.maximum(sample.scores, -60.0))))
 
 
 def needed_effort(parts: Partitioned, samples: Sequence[Sample], recall: float) -> tuple[int, float]:
-    """Measure how far a search must go to find `recall` of the true nearest neighbours of each sample.
+    """Measure how far a search must go to find a share `recall` of the true neighbours in every sample.
 
     Returns
     -------
     n_probe : int
         Number of partitions to open, at most.
     reach : float
-        Share of the best vector's score below which a centroid's score ends the search. A query near one label needs
-        one or two partitions, one near several labels many: this separates the two, so that the first does not pay for
-        the second.
+        The search ends when the next centroid scores less than this share of the best vector's score. A query near one
+        label needs one or two partitions, a query near several labels needs many. The reach tells them apart, so that
+        easy queries stay fast.
     """
     efforts = [_effort_for(parts, sample, recall) for sample in samples]
     return max(n_probe for n_probe, _ in efforts), min(reach for _, reach in efforts)
 
 
 def _effort_for(parts: Partitioned, sample: Sample, recall: float) -> tuple[int, float]:
-    near = sample.queries @ parts.centroids.T  # (queries, partitions)
+    """Measure `n_probe` and `reach` on one sample."""
+    scores = sample.queries @ parts.centroids.T  # (queries, partitions)
     if parts.hubs:
-        near[:, 0] = np.inf
-    at = np.take_along_axis(near, parts.partition[sample.nearest], axis=1)  # of the partition of each neighbour
+        scores[:, 0] = np.inf
+    needed = np.take_along_axis(scores, parts.partition[sample.nearest], axis=1)  # of each neighbour's partition
     if not sample.weights.any():
         return len(parts.centroids), -math.inf
-    ranks = [np.searchsorted(row, -there, "right") for row, there in zip(np.sort(-near, axis=1), at, strict=True)]
+    descending = zip(np.sort(-scores, axis=1), needed, strict=True)
+    ranks = [np.searchsorted(negated, -row, "right") for negated, row in descending]
     n_probe = int(_quantile(np.array(ranks), sample.weights, recall))
-    rises = sample.scores[:, 0] > 0  # a query without a positive score never ends early
-    if not sample.weights[rises].any():
+    positive = sample.scores[:, 0] > 0  # a search without a positive score never ends early
+    if not sample.weights[positive].any():
         return n_probe, -math.inf
-    return n_probe, float(-_quantile(-at[rises] / sample.scores[rises, :1], sample.weights[rises], recall))
+    shares = needed[positive] / sample.scores[positive, :1]
+    return n_probe, float(-_quantile(-shares, sample.weights[positive], recall))
 
 
 def _quantile(values: np.ndarray, weights: np.ndarray, share: float) -> float:
-    """Return the smallest value that at least `share` of the weight does not exceed; what has no weight is left out."""
-    there = weights > 0
-    values, weights = values[there], weights[there]
+    """Return the smallest value that at least `share` of the total weight does not exceed."""
+    weighted = weights > 0
+    values, weights = values[weighted], weights[weighted]
     order = np.argsort(values, kind="stable")
     reached = np.cumsum(weights[order])
-    # Rounding must not make a sum of weights fall short of the share that it is.
+    # The factor keeps a rounding error from moving the quantile to the next value.
     at = np.searchsorted(reached, share * reached[-1] * (1 - 1e-12))
     return values[order][min(at, len(values) - 1)]

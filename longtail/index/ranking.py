@@ -1,4 +1,4 @@
-"""Turn search results into a matrix of scores: columns that were found, or the votes of rows that were found."""
+"""Turn search results into a matrix of scores: the ids that were found, or the votes of the rows that were found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _QUERIES_AT_ONCE = 4096  # queries whose votes are in memory at once
 
 
 def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
-    """Return ids and scores (n, k), the best first and -1 for none, as a sparse matrix in that order."""
+    """Return ids and scores (n, k), best first, as a sparse matrix with entries in that order; -1 is no id."""
     there = ids >= 0
     indptr = np.concatenate([[0], np.cumsum(there.sum(axis=1))])
     indptr = indptr.astype(np.int32 if indptr[-1] < 2**31 else np.int64)
@@ -19,29 +19,29 @@ def as_matrix(ids: np.ndarray, scores: np.ndarray, n_columns: int) -> csr_array:
 
 
 def top_k(scores: csr_array, k: int) -> csr_array:
-    """Return the k best entries of each row, the best first, ties by smaller column."""
+    """Return the k best entries of each row, best first; equal scores rank by smaller column."""
     indptr, indices, data = csr_top_k_serial(scores.indptr, scores.indices, scores.data, k)
     return csr_array((data, indices, indptr), shape=scores.shape)
 
 
 def weighted_vote(ids: np.ndarray, weights: np.ndarray, Y: csr_array, k: int) -> csr_array:
-    """Return the columns of Y with the most votes of the rows that were found.
+    """Let the rows that a search found vote for their labels; return the k best labels per query.
 
     Parameters
     ----------
     ids : array, (n, m)
-        Rows of Y found for each query; -1 for none.
+        Rows of Y that were found for each query; -1 for none.
     weights : array, (n, m)
-        The weight of each one's vote, 0 or more; only their ratios matter.
+        Weight of each row's vote, 0 or more. Only their ratios within a query matter.
     Y : csr_array, (N, L)
-        What each row votes for.
+        Labels of the rows.
     k : int
-        Columns to keep for each query.
+        Labels to keep per query.
 
     Returns
     -------
     csr_array, (n, L)
-        Shares of the votes, 0 to 1, the highest first.
+        Share of the votes of each label, 0 to 1, the highest first.
     """
     weights = np.where(ids >= 0, weights, 0).astype(np.float32)
     weights /= np.maximum(weights.sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)

@@ -1,1 +1,1 @@
-"""The label space: which labels occur together."""
+"""The label space: co-occurrence, balanced clusters, the split into head and tail, own labels."""

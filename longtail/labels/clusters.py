@@ -1,4 +1,4 @@
-"""Balanced clusters of labels: split in two again and again by spherical 2-means, until there are enough.
+"""Balanced clusters of labels: all labels are halved by spherical 2-means, then each half, until there are enough.
 
 DECAF's shortlister uses them (paper §3.1, Module I): many small clusters of equal size, without the hierarchy.
 """
@@ -10,19 +10,19 @@ from scipy.sparse import csr_array
 
 from longtail.kernels import cluster, gather, pool
 
-_LEAST_GAIN = 1e-4  # of the mean similarity in a round; with less, a split ends
+_LEAST_GAIN = 1e-4  # a round that raises the mean similarity by less is the last of a split
 _MOST_ROUNDS = 50
 
 
 def balanced_clusters(vectors: csr_array, n_clusters: int, seed: int = 0, n_jobs: int | None = None) -> np.ndarray:
-    """Split labels into clusters of equal size, up to one label.
+    """Divide labels into clusters whose sizes differ by at most one label.
 
     Parameters
     ----------
     vectors : csr_array, (L, D)
         One vector per label; only directions count.
     n_clusters : int
-        Rounded down to a power of two. With no more labels than that, each label is a cluster.
+        Number of clusters, rounded down to a power of two. With no more labels than this, each label is a cluster.
     seed : int
         Seed of the starting points.
     n_jobs : int, optional
@@ -61,7 +61,7 @@ def balanced_clusters(vectors: csr_array, n_clusters: int, seed: int = 0, n_jobs
 
 
 def members(cluster_of: np.ndarray, n_clusters: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the labels of each cluster as (ptr (K + 1,), labels)."""
+    """Return the labels of each cluster: those of cluster c are ``labels[ptr[c]:ptr[c + 1]]``, given (ptr, labels)."""
     order = np.argsort(cluster_of, kind="stable").astype(np.int32)
     ptr = np.concatenate([[0], np.cumsum(np.bincount(cluster_of, minlength=n_clusters))]).astype(np.int32)
     return ptr, order

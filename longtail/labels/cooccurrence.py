@@ -1,4 +1,4 @@
-"""Affinity of two labels, from how often they occur together.
+"""Affinity of pairs of labels, computed from how often they occur together.
 
 ``affinity(Y, how)`` is the matrix U of GLaS (Guo et al., 2019, eq. 3): 1 on the diagonal, 0 for labels that never
 occur together. It is as sparse as A = YᵀY and never dense; training uses small blocks of it.
@@ -22,7 +22,7 @@ HOWS = ("arithmetic", "geometric", "pmi", "jaccard")
 
 
 def affinity(Y: csr_array, how: str = "arithmetic") -> csr_array:
-    """Return the affinity of labels that co-occur.
+    """Compute the affinity of all pairs of labels that occur together.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Frequent labels and rare ones: the split of TAug (ICLR 2021 submission, §3.1)."""
+"""The split of labels into frequent ones (head) and rare ones (tail) of TAug (ICLR 2021 submission, §3.1)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from longtail.sparse import label_counts
 
 
 def head(Y: csr_array, tau: float) -> np.ndarray:
-    """Select the head labels: the ⌊tau L⌋ most frequent ones of the L labels that have points.
+    """Select the head labels: the ⌊tau n⌋ most frequent ones of the n labels that have points.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
         Labels of points.
     tau : float
-        Share of labels, above 0 and below 1.
+        Share of head labels, above 0 and below 1.
 
     Returns
     -------
     bool array, (L,)
-        True for head labels. Equal counts go by smaller index.
+        True for head labels. Of labels with equally many points, those with the smaller number come first.
     """
     if not 0 < tau < 1:
         raise SettingsError(f"tau is {tau!r}; give the share of labels that are head labels, above 0 and below 1")

@@ -1,1 +1,1 @@
-"""Shared by the linear models: the label tree, the training of its nodes, and the search through it."""
+"""What the linear models share: label trees, the training of their nodes, search through them, and FastXML's trees."""

@@ -1,4 +1,4 @@
-"""Trained label trees for prediction: one set of flat arrays for all trees, which can be memory-mapped."""
+"""Trained label trees for prediction, stored as one set of flat arrays that can be memory-mapped."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from longtail.store.flat import FlatArrays
 from longtail.store.invariants import Array, Read, Relation, Rules, Sizes, floats, indices, pointers
 
 _POINTER_TYPES = "i4 i8"
-_NODE_BYTES = 1 << 19  # of nodes that are compared together: few enough to stay in the cache
+_NODE_BYTES = 1 << 19  # bytes of node numbers that are checked together: few enough to stay in the cache
 SLOPES = {"squared_hinge": 4.0, "logistic": 1.0}  # log odds per unit of margin, by the loss of training
 
 
 @dataclass
 class Forest(FlatArrays):
-    """All trees of a model. The arrays ``*_at`` hold the start of each tree in the arrays of all trees."""
+    """All trees of a model. The arrays ``*_at`` hold where each tree begins in the arrays of all trees."""
 
-    ptr: np.ndarray  # (T, 2 D + 1) rows of the features in nodes and values: inner nodes, then labels
+    ptr: (
+        np.ndarray
+    )  # (T, 2 D + 1) where rows begin in nodes and values; a feature has one of inner nodes, one of labels
     nodes: np.ndarray
     values: np.ndarray  # int8 or float32
-    scale: np.ndarray  # a node's margin is scale * (sum of its values) + bias
+    scale: np.ndarray  # the margin of a node is scale * (sum of its values, times those of the point) + bias
     bias: np.ndarray
     child_ptr: np.ndarray
     level_ptr: np.ndarray
@@ -42,16 +44,16 @@ class Forest(FlatArrays):
 
     @classmethod
     def join(cls, trees: list[LabelTree], weights: list[TreeWeights]) -> Forest:
-        """Put trained trees into one forest. Empties `weights`, so that they are not in memory twice."""
+        """Join trained trees into one forest. It empties `weights`, so that they are not in memory twice."""
         starts = np.concatenate([[0], np.cumsum([len(w.nodes) for w in weights])])
         rows = zip(trees, weights, starts[:-1], strict=True)
-        ptr = np.stack([_rows(tree, w) + start for tree, w, start in rows])
+        ptr = np.stack([_row_starts(tree, w) + start for tree, w, start in rows])
         return cls(
             ptr=ptr.astype(np.int32 if starts[-1] < 2**31 else np.int64),
-            nodes=_take(weights, "nodes"),
-            values=_take(weights, "values"),
-            scale=_take(weights, "scale"),
-            bias=_take(weights, "bias"),
+            nodes=_move_out(weights, "nodes"),
+            values=_move_out(weights, "values"),
+            scale=_move_out(weights, "scale"),
+            bias=_move_out(weights, "bias"),
             child_ptr=np.concatenate([t.child_ptr for t in trees]),
             level_ptr=np.concatenate([t.level_ptr for t in trees]),
             labels=np.concatenate([t.labels for t in trees]),
@@ -62,30 +64,30 @@ class Forest(FlatArrays):
         )
 
     def with_labels_of(self, other: Forest) -> Forest:
-        """Return these classifiers, with those of `other` in the place of its labels; both without inner nodes."""
+        """Return a forest with the classifiers of `other` for its labels, and these for all others; no inner nodes."""
         labels = np.union1d(self.labels, other.labels).astype(np.int32)
         kept = ~np.isin(self.labels, other.labels)
         tree = LabelTree(np.array([0, len(labels)], np.int32), np.array([0, len(labels)], np.int32), labels)
-        rows: list[csr_array] = []
+        matrices: list[csr_array] = []
         scale, bias = np.empty(len(labels), np.float32), np.empty(len(labels), np.float32)
-        for forest, taken in ((self, kept), (other, np.ones(len(other.labels), bool))):
+        for forest, used in ((self, kept), (other, np.ones(len(other.labels), bool))):
             at = np.searchsorted(labels, forest.labels)
-            scale[at[taken]], bias[at[taken]] = forest.scale[taken], forest.bias[taken]
-            starts = forest.ptr[0, ::2]  # a feature has two rows, and that of inner nodes is empty
+            scale[at[used]], bias[at[used]] = forest.scale[used], forest.bias[used]
+            starts = forest.ptr[0, ::2]  # each feature has two rows; that of inner nodes is empty
             matrix = csr_array(
                 (forest.values, at[forest.nodes].astype(np.int32), starts), shape=(len(starts) - 1, len(labels))
             )
-            rows.append(select_entries(matrix, taken[forest.nodes]))
-        joined = csr_array(rows[0] + rows[1])  # of each entry only one is there
+            matrices.append(select_entries(matrix, used[forest.nodes]))
+        joined = csr_array(matrices[0] + matrices[1])  # they have no entry in common
         nodes = joined.indices.astype(node_type(len(labels)))
         return Forest.join([tree], [TreeWeights(joined.indptr, nodes, joined.data, scale, bias)])
 
     @staticmethod
     def array_rules() -> Rules:
-        """Declare what the arrays must be; D and L are the numbers of features and labels."""
+        """Declare the rules that the arrays must meet; D and L are the numbers of features and labels."""
         starts = {f"{name}_at": pointers("T+1", f"{name}s", "i8") for name in ("node", "group", "level", "label")}
         arrays = {
-            "ptr": Array(_POINTER_TYPES, "T 2*D+1"),  # the values of both are compared in `_are_trees`
+            "ptr": Array(_POINTER_TYPES, "T 2*D+1"),  # `_are_trees` checks the values of ptr and nodes
             "nodes": Array("u2 i4", "entries"),
             "values": floats("entries", "i1 f4"),
             "scale": floats("nodes"),
@@ -98,12 +100,12 @@ class Forest(FlatArrays):
 
     @cached_property
     def trees(self) -> beam.Trees:
-        """The arrays that the search takes: those stored, dense copies of long rows, and skips."""
+        """The arrays for the search: those stored, dense copies of long rows, and skips."""
         n_trees = len(self.ptr)
         first_label = self.level_ptr[self.level_at[1:] - 2]  # of each tree
         n_nodes = np.diff(self.node_at)
-        wide = len(self.nodes) / products.DENSE >= 2**31  # no more values are stored densely, nor as many skips
-        dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64 if wide else np.int32)
+        needs_int64 = len(self.nodes) / products.DENSE >= 2**31  # an upper bound of dense values, and of skips
+        dense_at = np.empty((n_trees, self.ptr.shape[1] - 1), np.int64 if needs_int64 else np.int32)
         skip_at, sizes = np.empty_like(dense_at), (0, 0)
         for t in range(n_trees):
             dense_at[t], skip_at[t], sizes = products.place_rows(self.ptr[t], first_label[t], n_nodes[t], sizes)
@@ -113,28 +115,13 @@ class Forest(FlatArrays):
                 self.ptr[t], self.nodes, self.values, first_label[t], n_nodes[t],
                 dense_at[t], dense, skip_at[t], skips,
             )  # fmt: skip
-        return beam.Trees(
-            ptr=self.ptr,
-            nodes=self.nodes,
-            values=self.values,
-            dense_at=dense_at,
-            dense=dense,
-            skip_at=skip_at,
-            skips=skips,
-            steps=self.scale,
-            bias=self.bias,
-            child_ptr=self.child_ptr,
-            level_ptr=self.level_ptr,
-            labels=self.labels,
-            node_at=self.node_at,
-            group_at=self.group_at,
-            level_at=self.level_at,
-            label_at=self.label_at,
-        )
+        arrays = self.arrays()
+        steps = arrays.pop("scale")
+        return beam.Trees(**arrays, steps=steps, dense_at=dense_at, dense=dense, skip_at=skip_at, skips=skips)
 
     @cached_property
     def label_places(self) -> np.ndarray | None:
-        """The node and the group of each label in each tree, (T, L, 2), -1 where a tree lacks it; None for one tree."""
+        """The node and the group of each label in each tree, (T, L, 2), -1 if a tree lacks it; None for one tree."""
         n_trees = len(self.ptr)
         if n_trees == 1:
             return None
@@ -149,12 +136,12 @@ class Forest(FlatArrays):
 
     @cached_property
     def widest_level(self) -> int:
-        """The number of nodes of the largest level; no wider beam keeps more."""
+        """The number of nodes of the largest level; a wider beam keeps no more nodes."""
         starts = zip(self.level_at[:-1], self.level_at[1:], strict=True)
         return max(int(np.diff(self.level_ptr[first:last]).max()) for first, last in starts)
 
     def _most_candidates(self, width: int) -> int:
-        """Return the largest number of candidates of a point over all trees with a beam of `width`."""
+        """Return an upper bound of the candidates of a point in all trees, searched with a beam of `width`."""
         total = 0
         for t in range(len(self.ptr)):
             sizes = np.diff(self.child_ptr[self.group_at[t] : self.group_at[t + 1]])
@@ -167,20 +154,23 @@ class Forest(FlatArrays):
         return total
 
     def _buffers(self, n_labels: int, options: beam.Options, longest: int) -> beam.Scratch:
-        """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
+        """Return this thread's scratch memory for rows of up to `longest` features.
+
+        It is kept between calls, because allocating it takes longer than searching for one point.
+        """
         key = (n_labels, options.width)
         if getattr(self._scratch, "key", None) != key:
             self._scratch.buffers = beam.Scratch.empty(self.trees, self._most_candidates(options.width), *key)
             self._scratch.ptr = np.zeros(2, np.int64)
             self._scratch.frozen_ptr = frozen(self._scratch.ptr)
-            self._scratch.key = key  # last: an error or Ctrl-C above must not leave buffers of another size under it
+            self._scratch.key = key  # set last: an error or Ctrl-C above must not leave buffers of another size
         self._scratch.buffers = self._scratch.buffers.for_rows(longest, options.k)
         return self._scratch.buffers
 
     def search(
         self, rows: Csr, block: tuple[int, int], n_labels: int, options: beam.Options, results: beam.Results
     ) -> None:
-        """Find the best labels of a block of rows; the first of them is row 0 of `results`."""
+        """Find the best labels of a block (first, last) of the rows; row `first` is row 0 of `results`."""
         first, last = block
         longest = int(np.diff(rows.ptr[first : last + 1]).max(initial=0))
         scratch = self._buffers(n_labels, options, longest)
@@ -200,8 +190,8 @@ class Forest(FlatArrays):
 
     def search_rows(self, rows: Csr, n_labels: int, options: beam.Options, n_jobs: int | None) -> beam.Results:
         """Find the best labels of all rows."""
-        kinds = np.int64, np.int32, np.float32  # those that kernels are compiled for
-        rows = Csr(*(frozen(np.asarray(part, kind)) for part, kind in zip(rows, kinds, strict=True)))
+        dtypes = np.int64, np.int32, np.float32  # the types that kernels are compiled for
+        rows = Csr(*(frozen(np.asarray(array, dtype)) for array, dtype in zip(rows, dtypes, strict=True)))
         results = empty_results(len(rows.ptr) - 1, options.k)
 
         def work(block: tuple[int, int]) -> None:
@@ -211,10 +201,10 @@ class Forest(FlatArrays):
         return results
 
     def predict(self, X: csr_array, n_labels: int, options: beam.Options, n_jobs: int | None) -> csr_array:
-        """Find the best labels of every row, as CSR."""
+        """Find the best labels of every row of X (N, D), as a matrix (N, n_labels)."""
         labels, scores, counts = self.search_rows(Csr(X.indptr, X.indices, X.data), n_labels, options, n_jobs)
-        full = int(counts.sum()) == labels.size
-        return from_top_k(labels, scores, None if full else counts, n_labels)
+        all_full = int(counts.sum()) == labels.size
+        return from_top_k(labels, scores, None if all_full else counts, n_labels)
 
 
 def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
@@ -225,8 +215,8 @@ def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bo
         return False
     ptr, nodes = frozen(arrays["ptr"]), frozen(arrays["nodes"])
     n_pieces = 1 + nodes.nbytes // (len(ptr) * _NODE_BYTES)
-    at = [2 * (sizes["D"] * piece // n_pieces) for piece in range(n_pieces + 1)]  # a feature has two rows
-    end = 0  # of the tree before
+    at = [2 * (sizes["D"] * piece // n_pieces) for piece in range(n_pieces + 1)]  # each feature has two rows
+    end = 0  # of the previous tree
     for starts, (first_label, n_nodes) in zip(ptr, limits, strict=True):
         if starts[0] < end:
             return False
@@ -240,25 +230,25 @@ def _are_trees(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bo
 
 
 def empty_results(n: int, k: int) -> beam.Results:
-    """Return room for the k best labels of n points."""
+    """Allocate arrays for the k best labels of n points."""
     return beam.Results(np.empty((n, k), np.int32), np.empty((n, k), np.float32), np.empty(n, np.int32))
 
 
-@lru_cache(maxsize=64)  # a single point must not wait for it
+@lru_cache(maxsize=64)  # building them anew would add to the time of every single point
 def search_options(width: int, loss: str, unit: bool, k: int) -> beam.Options:
-    """Return the options of a search, with types that are always the same to the compiler."""
+    """Return the options of a search, with fixed types so that kernels are compiled once."""
     return beam.Options(int(width), np.float32(SLOPES[loss]), bool(unit), int(k))
 
 
-def _rows(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
-    """Return the starts of the two rows of each feature, inner nodes and labels, (2 D + 1,)."""
+def _row_starts(tree: LabelTree, weights: TreeWeights) -> np.ndarray:
+    """Return where the two rows of each feature begin, that of inner nodes and that of labels, (2 D + 1,)."""
     ptr = np.empty(2 * len(weights.ptr) - 1, np.int64)
     products.split_rows(weights.ptr, weights.nodes, tree.level_ptr[-2], ptr)
     return ptr
 
 
-def _take(weights: list[TreeWeights], name: str) -> np.ndarray:
-    """Return one array of all trees, and remove it from them."""
+def _move_out(weights: list[TreeWeights], name: str) -> np.ndarray:
+    """Return one array of all trees, joined, and remove it from the trees."""
     parts = [getattr(w, name) for w in weights]
     for w in weights:
         setattr(w, name, np.empty(0, parts[0].dtype))

@@ -1,4 +1,4 @@
-"""Forests of trees that split points (FastXML): grown in parallel, stored in one set of flat arrays."""
+"""Forests of trees that split points (FastXML), grown in parallel and stored as one set of flat arrays."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class GrowSettings:
     Parameters
     ----------
     n_trees : int
+        Number of trees.
     max_leaf : int
         Number of points in a leaf, at most.
     labels_per_leaf : int
@@ -38,7 +39,7 @@ class GrowSettings:
     cost : float
         C, the weight of the logistic loss of the separators against their L1 norm.
     steps : Steps
-        Where finished trees are kept, so that an interrupted training goes on.
+        Checkpoint of finished trees, so that an interrupted training can be resumed.
     """
 
     n_trees: int = 50
@@ -50,18 +51,18 @@ class GrowSettings:
 
 @dataclass
 class PointForest(FlatArrays):
-    """All trees of a model. Children and leaves are numbered consecutively over all trees."""
+    """All trees of a model. Nodes and leaves are numbered consecutively over all trees."""
 
     roots: np.ndarray  # (T,) the first node of each tree
-    child: np.ndarray  # (nodes,) the first of a node's two children, or -1 - its leaf
-    ptr: np.ndarray  # (nodes + 1,) a node's separator in features and values
+    child: np.ndarray  # (nodes,) the first of a node's two children; for a leaf, -1 minus its number
+    ptr: np.ndarray  # (nodes + 1,) where a node's separator begins in features and values
     features: np.ndarray
     values: np.ndarray
     bias: np.ndarray  # (nodes,)
-    leaf_ptr: np.ndarray  # (leaves + 1,) a leaf's labels and their shares
+    leaf_ptr: np.ndarray  # (leaves + 1,) where a leaf begins in labels and shares
     labels: np.ndarray
     shares: np.ndarray
-    tail_ptr: np.ndarray  # (L + 1,) label centroids, or one 0 where a model has none
+    tail_ptr: np.ndarray  # (L + 1,) label centroids (CSR), or a single 0 for a model without centroids
     tail_idx: np.ndarray
     tail_val: np.ndarray
 
@@ -94,19 +95,15 @@ class PointForest(FlatArrays):
             Label centroids for re-ranking.
         """
         points = labelled_rows(Y).astype(np.int32)
-        most_labels = len(np.unique(Y.indices))
-        discounts = (1 / np.log2(np.arange(2, most_labels + 2))).astype(np.float32)  # ranks 1, 2, ...
+        n_ranks = len(np.unique(Y.indices))
+        discounts = (1 / np.log2(np.arange(2, n_ranks + 2))).astype(np.float32)  # ranks 1, 2, ...
         weights = weights.astype(np.float32)
         ideal = partition.ideal_gains(Y.indptr, discounts)
         gains = partition.LabelGains(frozen(weights), frozen(ideal), frozen(discounts))
         growth = point_tree.Growth(settings.max_leaf, settings.labels_per_leaf, np.float32(settings.cost))
         seeds = np.random.default_rng(seed).integers(1 << 31, size=settings.n_trees)
         names = [f"tree-{number + 1}" for number in range(settings.n_trees)]
-        trees: dict[str, GrownTree] = {}
-        for name in names:
-            if settings.steps.find(name) is not None:
-                arrays = settings.steps.arrays(name, dict)
-                trees[name] = tuple(arrays[f"{i}"] for i in range(len(arrays)))
+        trees = {name: _stored_tree(settings.steps, name) for name in names if settings.steps.find(name) is not None}
         missing = [number for number, name in enumerate(names) if name not in trees]
 
         def finished(i: int, tree: GrownTree) -> None:
@@ -163,7 +160,7 @@ class PointForest(FlatArrays):
 
     @staticmethod
     def array_rules(centroids: bool) -> Rules:
-        """Declare what the arrays must be; D and L are the numbers of features and labels."""
+        """Declare the rules that the arrays must meet; D and L are the numbers of features and labels."""
         arrays = {
             "roots": indices("T", below="nodes"),
             "child": Array("i4", "nodes"),
@@ -173,7 +170,7 @@ class PointForest(FlatArrays):
             "bias": floats("nodes"),
             "leaf_ptr": pointers("leaves+1", into="leaf_entries", dtypes="i8"),
             "labels": indices("leaf_entries", below="L"),
-            "shares": floats("leaf_entries", above=0),  # a sum of 0 marks a label that was not met yet
+            "shares": floats("leaf_entries", above=0),  # the search takes a sum of 0 for a label not found yet
             "tail_ptr": pointers("L+1" if centroids else "1", into="tail_entries", dtypes="i8"),
             "tail_idx": indices("tail_entries", below="D"),
             "tail_val": floats("tail_entries"),
@@ -182,25 +179,25 @@ class PointForest(FlatArrays):
 
     @cached_property
     def trees(self) -> point_tree.PointTrees:
-        """The arrays as the kernel takes them."""
+        """The arrays as one tuple, for kernels."""
         return point_tree.PointTrees(**self.arrays())
 
     def _buffers(self, n_features: int, n_labels: int) -> point_tree.LeafScratch:
-        """Return the scratch of this thread, kept between calls: a single point must not wait for fresh memory."""
+        """Return this thread's scratch memory, kept because allocating it takes longer than ranking one point."""
         if getattr(self._scratch, "buffers", None) is None:
-            most = min(n_labels, len(self.roots) * int(np.diff(self.leaf_ptr).max()))
+            most_found = min(n_labels, len(self.roots) * int(np.diff(self.leaf_ptr).max()))
             self._scratch.buffers = point_tree.LeafScratch(
                 dense=np.zeros(n_features, np.float32),
                 total=np.zeros(n_labels, np.float64),
-                items=np.empty(most, np.int32),
-                scores=np.empty(most, np.float64),
+                items=np.empty(most_found, np.int32),
+                scores=np.empty(most_found, np.float64),
             )
         return self._scratch.buffers
 
     def search_point(
         self, features: np.ndarray, values: np.ndarray, shape: tuple[int, int], k: int, scoring: point_tree.LeafScoring
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Find the best labels of one point; `shape` are the numbers of features and labels of the model."""
+        """Find the best labels of one point; `shape` is (number of features, number of labels) of the model."""
         results = empty_results(1, k)
         ptr = frozen(np.array([0, len(features)], np.int64))
         rows = Csr(ptr, frozen(features), frozen(values))
@@ -210,7 +207,7 @@ class PointForest(FlatArrays):
     def predict(
         self, X: csr_array, n_labels: int, k: int, scoring: point_tree.LeafScoring, n_jobs: int | None
     ) -> csr_array:
-        """Find the best labels of every row, as CSR."""
+        """Find the best labels of every row of X (N, D), as a matrix (N, n_labels)."""
         rows, shape = _csr(X), (X.shape[1], n_labels)
         results = empty_results(X.shape[0], k)
 
@@ -230,23 +227,29 @@ def _grow_tree(
     n_features: int,
     growth: point_tree.Growth,
 ) -> GrownTree:
-    """Grow one tree, which depends on its seed only."""
+    """Grow one tree; given the data, it depends on its seed only."""
     return point_tree.grow_point_tree(*matrices, gains, points.copy(), n_features, growth, seed)
 
 
+def _stored_tree(steps: Steps, name: str) -> GrownTree:
+    """Return a finished tree from the checkpoint."""
+    arrays = steps.arrays(name, dict)
+    return tuple(arrays[f"{i}"] for i in range(len(arrays)))
+
+
 def _lead_to_leaves(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
-    """Return whether there are trees, of which every node leads to two further nodes or to a leaf."""
+    """Return whether there is at least one tree, and every node has two children or a leaf."""
     return sizes["T"] > 0 and bool(check.lead_to_leaves(frozen(arrays["child"]), sizes["leaves"]))
 
 
 def _csr(X: csr_array) -> Csr:
-    """Return the arrays of a matrix, of the types that kernels are compiled for."""
+    """Return the arrays of a matrix, read-only, with the types that kernels are compiled for."""
     X = frozen_csr(X)
     return Csr(X.indptr, X.indices, X.data)
 
 
 def centroids(X: csr_array, Y: csr_array, width: int, n_jobs: int | None) -> csr_array:
-    """Return the mean of each label's points, reduced to its `width` strongest features: (L, D)."""
+    """Return label centroids (L, D): the mean of each label's points, reduced to its `width` strongest features."""
     vectors = mean_label_vectors(X, Y, width, n_jobs)
     point_ptr, points = gather.invert(Y.indptr, Y.indices, Y.shape[1])
     matrices = _csr(X), _csr(vectors)
@@ -254,12 +257,12 @@ def centroids(X: csr_array, Y: csr_array, width: int, n_jobs: int | None) -> csr
     def work(block: tuple[int, int]) -> np.ndarray:
         return point_tree.mean_products(point_ptr, points, *matrices, *block, X.shape[1])
 
-    # The length of a mean is the mean of its points' products with the unit vector of its direction.
+    # The length of a mean is the mean of its points' inner products with the unit vector of its direction.
     lengths = np.concatenate(pool.run(work, pool.blocks(Y.shape[1], n_jobs, smallest=64), n_jobs))
     data = vectors.data * np.repeat(lengths, np.diff(vectors.indptr))
     return csr_array((data, vectors.indices, vectors.indptr), shape=vectors.shape)
 
 
 def _chain(starts: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Return the row starts of parts in sequence."""
+    """Join the row starts of several matrices that are stored one after the other."""
     return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(part) for part in starts]))]).astype(np.int64)

@@ -1,7 +1,7 @@
 """The rankers: ``from longtail.models import Bonsai, DECAF``. Each is imported when it is first used.
 
-One file holds one algorithm; :mod:`longtail.models.base` holds the protocol that all of them share. ``MODELS`` lists
-all of them: the name on the command line and in model folders, and where the class is defined.
+One file holds one algorithm; :mod:`longtail.models.base` holds the protocol that all of them share. ``MODELS`` maps the
+name of each ranker on the command line and in model folders to its class.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The protocol that all rankers share.
 
-A ranker learns from ``fit(X, Y)``; ``predict(X, k)`` returns a sparse matrix of scores: at most ``k`` per row, the best
-first, every score in (0, 1). The base class checks all input, so that an algorithm's file holds only the algorithm: a
-subclass defines ``_fit`` and ``_predict``, and ``_state`` and ``_restore`` of
-:mod:`longtail.models.stored_ranker`, which saves and loads it.
+A ranker learns from ``fit(X, Y)``. ``predict(X, k)`` returns a sparse matrix with at most ``k`` scores per row, best
+first, each in (0, 1). The base class checks all input, so that the file of an algorithm holds only the algorithm. A
+subclass defines ``_fit`` and ``_predict``, and ``_state`` and ``_restore`` of :mod:`longtail.models.stored_ranker`,
+which saves and loads it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from longtail.models.stored_ranker import StoredRanker
 from longtail.models.training_part import TrainingPart
 from longtail.params import seed_of
 from longtail.sparse import Arrays as Arrays
-from longtail.sparse import select_entries
+from longtail.sparse import Pair, select_entries
 
-_HOLDERS = ("base_", "tail_", "members_", "matcher_")  # attributes in which rankers keep the rankers in them
+_INNER = ("base_", "tail_", "members_", "matcher_")  # attributes that hold the rankers inside a ranker
 _POINTS_PER_TASK = 8192  # points that one task of a cluster predicts
 
 
@@ -55,15 +55,13 @@ class Ranker(StoredRanker):
         Number of labels (columns) of the training labels.
     """
 
-    threshold_: float | None = None  # with the best micro-F1 on held-out points, where a ranker has chosen one
+    threshold_: float | None = None  # the one with the best micro-F1 on held-out points, if the ranker chooses one
     _data_copies: ClassVar[float] = 1.7  # memory of a fit, relative to the data; measured by benchmarks/scale/run.py
-    _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."
-    _shares_tasks: ClassVar[bool] = False  # whether a fit divides its work into tasks of the engine, all of them small
-    takes_vectors: ClassVar[bool] = (
-        False  # whether a blend gives it the dense vectors of points instead of their features
-    )
-    _steps: Steps = NO_STEPS  # where a fit keeps its finished steps
-    _checked: bool = False  # whether the parameters, as they are now, were compared with their constraints
+    _less_memory: ClassVar[str] = "Use fewer points or features (max_features, min_df)."  # end of the memory error
+    _shares_tasks: ClassVar[bool] = False  # whether a fit divides all its work into small tasks of the engine
+    takes_vectors: ClassVar[bool] = False  # whether a blend gives it the dense vectors of points, not their features
+    _steps: Steps = NO_STEPS  # checkpoint of the finished steps of a fit
+    _checked: bool = False  # whether the present parameters have been compared with their constraints
 
     @learns_on_a_copy
     def fit(self, X: Any, Y: Any, *, label_features: Any = None, validation: Any = None) -> Self:
@@ -72,14 +70,14 @@ class Ranker(StoredRanker):
         Parameters
         ----------
         X : sparse or dense matrix, or data frame of numbers, (N, D)
-            Features. A row may be empty.
+            Features, one row per point. A row may be empty.
         Y : sparse or dense matrix, (N, L)
-            Labels: any non-zero entry means that the point has the label. A row or a column may be empty.
+            Labels. A non-zero entry means that the point has the label. Rows and columns may be empty.
         label_features : sparse matrix, (L, D), optional
             Label text in the same feature space, for rankers that use it.
         validation : tuple of (X, Y), optional
-            Held-out points for early stopping and for choosing settings. Without it, a ranker that needs such points
-            holds out a part of the training points.
+            Held-out points for early stopping and for choosing settings. Without them, a ranker that needs such points
+            holds out some of the training points.
 
         Returns
         -------
@@ -109,11 +107,11 @@ class Ranker(StoredRanker):
 
     @contextmanager
     def resumable(self, folder: str | os.PathLike[str]) -> Iterator[Self]:
-        """Keep finished steps of a fit in `folder`, and go on from those that are there.
+        """Keep the finished steps of a fit in `folder`, and resume from those that are there.
 
-        Fit and save within the block. If the process is killed, the same code goes on after the last finished step
-        (tree, epoch of a network, member of a blend) and ends with the same model. The folder is removed at the end of
-        the block, and when it holds steps of other data or settings; after an error it stays.
+        Fit and save within the block. If the process is killed, run the same code again: it resumes after the last
+        finished step (tree, epoch of a network, member of a blend) and ends with the same model. The folder is removed
+        at the end of the block. After an error it stays. Steps of other data or settings are removed.
 
         Parameters
         ----------
@@ -128,17 +126,17 @@ class Ranker(StoredRanker):
             steps.close()
             del self._steps
 
-    def _finish(self, name: str, ranker: Ranker, compute: Callable[[], Any]) -> None:
-        """Bring `ranker` to the state after a step: load it, or compute it and store the ranker.
+    def _run_step(self, name: str, ranker: Ranker, compute: Callable[[], Any]) -> None:
+        """Run one step of a fit that changes an inner ranker, or load the result from the checkpoint.
 
         Parameters
         ----------
         name : str
-            Name of the step.
+            Name of the step in the checkpoint.
         ranker : Ranker
-            A part of this ranker, such as a member.
+            The ranker that the step changes, such as a member of a blend.
         compute : callable
-            Fits it.
+            Runs the step.
         """
         stored = self._steps.find(name)
         if stored is not None:
@@ -159,16 +157,18 @@ class Ranker(StoredRanker):
         return self._drawn_seed
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
-        """Return an unfitted copy whose data-dependent choices are settled on this data.
+        """Return an unfitted copy with all data-dependent choices made on this data.
 
-        A wrapper fits several copies of its base; a choice such as the cost of a label tree is made once for all.
+        A wrapper fits several copies of its base. Choices such as the cost of a label tree are made once, for all
+        copies.
         """
         return self.unfitted()
 
     def _scored_like(self, fitted: Ranker) -> Self:
-        """Return an unfitted copy whose scores compare with those of a fitted one.
+        """Return an unfitted copy that will score on the same scale as the fitted ranker.
 
-        Some rankers learn from a few held-out points how sure their scores are. A copy would learn it from others.
+        Some rankers calibrate their scores on a few held-out points. The copy takes over that calibration, because it
+        would get a different one from other points.
         """
         return self.unfitted()
 
@@ -177,7 +177,7 @@ class Ranker(StoredRanker):
         return {self.kind: 1}
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes that a fit to this data needs at its peak, beyond those of the data itself.
+        """Estimate the peak memory of a fit to this data in bytes, without the data itself.
 
         Parameters
         ----------
@@ -187,7 +187,7 @@ class Ranker(StoredRanker):
         return self._data_copies * data_bytes(X, Y, Z)
 
     def memory_as_member(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit inside a blend, where some members do less than alone."""
+        """Estimate the bytes of a fit as a member of a blend, where some rankers do less work than alone."""
         return self.memory_needed(X, Y, Z)
 
     def predict(self, X: Any, k: int = 5) -> csr_array:
@@ -203,7 +203,7 @@ class Ranker(StoredRanker):
         Returns
         -------
         csr_array, (N, L)
-            Scores in (0, 1), in each row from the highest to the lowest.
+            Scores in (0, 1), from the highest to the lowest in each row.
         """
         self._check_ready()
         X, k = self._check_X(X), min(check_k(k), self.n_labels_)
@@ -213,16 +213,16 @@ class Ranker(StoredRanker):
         return self._predict_here(X, k)
 
     def _predict_here(self, X: csr_array, k: int) -> csr_array:
-        """Score the best labels of points that have been checked, in this process."""
+        """Score the best labels of checked points in this process, without tasks of the engine."""
         if self.label_map_ is not None:
             return self.label_map_.predict(self._predict, X, k, self.n_labels_)
         return self._predict(X, k)
 
     def predict_proba(self, X: Any, k: int = MOST_DECIDED) -> csr_array:
-        """Return the probability of the best labels of each point, as a sparse matrix: the scores of :meth:`predict`.
+        """Return the probabilities of the best labels of each point: the scores of :meth:`predict`.
 
-        ``blend`` and ``calibrated(…)`` learn probabilities from held-out points. Scores of other rankers order labels,
-        but may be too high or too low; ``longtail evaluate`` shows by how much (ECE).
+        ``blend`` and ``calibrated(…)`` learn probabilities from held-out points. The scores of other rankers order
+        labels, but may be too high or too low as probabilities. ``longtail evaluate`` shows by how much (ECE).
 
         Parameters
         ----------
@@ -234,20 +234,20 @@ class Ranker(StoredRanker):
         Returns
         -------
         csr_array, (N, L)
-            Probabilities in (0, 1), in each row from the highest to the lowest. Labels that are left out are unlikely.
+            Probabilities in (0, 1), from the highest to the lowest in each row. Labels that are left out are unlikely.
         """
         return self.predict(X, k)
 
     def predict_labels(self, X: Any, threshold: Any = 0.5, k: int = MOST_DECIDED) -> csr_array:
-        """Decide on labels: 1 where a label's score reaches the threshold. A point may have no label.
+        """Assign the labels whose score reaches the threshold. A point may get no label.
 
         Parameters
         ----------
         X
             As for :meth:`predict`.
         threshold : float or "auto"
-            A number from 0 to 1. "auto" is the threshold with the best micro-F1 on held-out points, which ``blend`` and
-            ``calibrated(…)`` choose while they are fitted.
+            A number from 0 to 1. Higher thresholds assign fewer labels. "auto" is the threshold with the best micro-F1
+            on held-out points, which ``blend`` and ``calibrated(…)`` choose when they are fitted.
         k : int
             Number of labels per row, at most.
 
@@ -275,12 +275,12 @@ class Ranker(StoredRanker):
         return self.threshold_
 
     def rank(self, indices: np.ndarray, values: np.ndarray, k: int = 5) -> tuple[np.ndarray, np.ndarray]:
-        """Rank the labels of one point: as :meth:`predict`, without the cost of building sparse matrices.
+        """Rank the labels of one point: like :meth:`predict`, but faster, because no sparse matrix is built.
 
         Parameters
         ----------
         indices : array of int, (nnz,)
-            Numbers of the point's features. Ascending numbers are fastest.
+            Numbers of the point's features, fastest if ascending.
         values : array, (nnz,)
             Values of these features.
         k : int
@@ -289,7 +289,7 @@ class Ranker(StoredRanker):
         Returns
         -------
         labels, scores : arrays
-            The best first.
+            Labels and their scores, best first.
         """
         self._check_ready()
         indices, values = check_point(indices, values, self.n_features_in_)
@@ -306,7 +306,7 @@ class Ranker(StoredRanker):
         X : sparse or dense matrix, or data frame of numbers, (N, D)
             Features, in the order of the training data.
         y : sparse or dense matrix, (N, L)
-            Labels; lower case because scikit-learn passes them by this name.
+            Labels; the name is lower case because scikit-learn passes them by this name.
         """
         from longtail.metrics import evaluate
 
@@ -317,24 +317,22 @@ class Ranker(StoredRanker):
 
     # What an algorithm defines -----------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         raise AssertionError(f"{type(self).__name__} must define _fit")
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         raise AssertionError(f"{type(self).__name__} must define _predict")
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rank one point, which `rank` has checked. Override it where there is a faster way than a batch of one."""
+        """Rank the labels of one checked point. Override it if there is a faster way than a batch of one."""
         point = csr_array((values, indices, np.array([0, len(indices)], np.int32)), shape=(1, self.n_features_in_))
         best = self._predict(point, k)
         return best.indices, best.data
 
-    # Methods that a blend calls; override where there is a faster way -----------------------------------------------
+    # Methods that a blend calls; override them if there is a faster way -----------------------------------------------
 
     def _candidates(self, points: SparseRows, k: int, n_jobs: int | None) -> CandidateList:
-        """List the k best labels of points, with a certainty per point."""
+        """List the k best labels of each point, with a certainty per point."""
         if len(points.ptr) == 2:
             begin, end = points.ptr[0], points.ptr[1]
             best = self._rank(points.idx[begin:end], points.val[begin:end], min(k, self.n_labels_))
@@ -343,49 +341,49 @@ class Ranker(StoredRanker):
         return CandidateList.of_scores(self._predict(X, min(k, self.n_labels_)))
 
     def _scores_text(self) -> bool:
-        """Return whether ``add_labels`` can take labels by their text."""
+        """Return whether the fitted ranker can add labels that have text only, with ``add_labels``."""
         return hasattr(self, "add_labels")
 
     def _pair_scorer(self) -> PairScorer | None:
-        """Return what scores any pair of point and label exactly, where the ranker has such a thing."""
+        """Return the scorer of any (point, label) pair, or None if the ranker only lists labels."""
         return None
 
     def _fit_part(self, part: TrainingPart) -> None:
-        """Fit the member of a blend to the points that are not held out."""
+        """Fit a member of a blend to the points that are not held out."""
         validation = part.held if part.rest is None else None
         self.fit(part.X[part.rows], part.Y[part.rows], label_features=part.Z, validation=validation)
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Take in the points that were held out: here by fitting again to all points."""
+        """Learn from the held-out points too, after the combiner is trained. By default fit to all points again."""
         self.fit(part.X, part.Y, label_features=part.Z)
 
     def _n_trainings(self, part: TrainingPart) -> int:
-        """Return how many trainings :meth:`tuned` and then :meth:`_fit_part` take.
+        """Return how many trainings :meth:`tuned` and :meth:`_fit_part` take together.
 
-        A training is what a budget measures: for a network its epochs, for others all that a fit does.
+        A training is the unit whose time a budget measures: the epochs of a network, or the whole fit of other rankers.
         """
         return 1
 
     def _rest_share(self, n_points: int) -> float:
-        """Return the time that :meth:`_fit_rest` takes, relative to a training; 0 for rankers that hardly train."""
+        """Return the time of :meth:`_fit_rest` relative to one training; 0 for rankers that hardly train."""
         return 1.0
 
     # Checks ------------------------------------------------------------------------------------------------------
 
     def _check_ready(self) -> None:
-        """Require a fitted model whose parameters, and those of its parts, still meet their constraints."""
-        if not self._checked:  # set only below and after a load, where the model is fitted
+        """Raise an error unless the model is fitted and all parameters, also those of its parts, are valid."""
+        if not self._checked:  # it is set only below and after loading, when the model is fitted
             self._check_fitted()
         self._check_params_if_changed()
         for part in self._fitted_parts():
             part._check_params_if_changed()
 
     def _fitted_parts(self) -> Iterable[Ranker]:
-        """Return the fitted rankers whose parameters a prediction reads without calling their ``predict``."""
+        """Return the inner rankers whose parameters a prediction uses without calling their ``predict``."""
         return ()
 
-    def _check_further_points(self, X: Any, Y: Any) -> tuple[csr_array, csr_array]:
-        """Check points for ``partial_fit``: labels may have been appended, none may be missing."""
+    def _check_further_points(self, X: Any, Y: Any) -> Pair:
+        """Check the input of ``partial_fit``: it may have additional labels, but must have all known ones."""
         self._check_ready()
         X = self._check_X(X)
         Y = check_labels(Y, X.shape[0], ranker=type(self).__name__)
@@ -397,23 +395,23 @@ class Ranker(StoredRanker):
         return X, Y
 
     def _check_loaded(self) -> None:
-        """Compare the parameters that were loaded with their constraints."""
+        """Compare the parameters of a loaded model with their constraints."""
         self._check_params_if_changed(always=True)
 
     def _check_params_if_changed(self, always: bool = False) -> None:
-        """Compare parameters with their constraints, unless none was set since the last time."""
+        """Compare the parameters with their constraints, if one was set since the last time or if `always` is set."""
         if always or not self._checked:
             self.check_params()
             self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; a parameter is compared with its constraint when it is used next."""
+        """Set an attribute. The next use of the ranker checks a parameter against its constraint."""
         object.__setattr__(self, name, value)
         if name[-1] != "_" and name[0] != "_":
             self._checked = False
 
     def _check_X(self, X: Any) -> csr_array:
-        """Return points to predict or to learn on as a matrix in the feature space of the training points."""
+        """Check points in the feature space of the training points, and return them as CSR."""
         ranker = type(self).__name__
         check_feature_names(X, getattr(self, "feature_names_in_", None), ranker)
         return compiled_form(check_features(X, self.n_features_in_, ranker=ranker))
@@ -430,7 +428,7 @@ class Ranker(StoredRanker):
         return Z
 
     @staticmethod
-    def _check_validation(validation: Any, X: csr_array, Y: csr_array) -> tuple[csr_array, csr_array]:
+    def _check_validation(validation: Any, X: csr_array, Y: csr_array) -> Pair:
         try:
             X_held, Y_held = validation
         except (TypeError, ValueError):
@@ -440,24 +438,24 @@ class Ranker(StoredRanker):
 
 
 def _predict_block(rows: slice, ranker: Ranker, X: csr_array, k: int) -> csr_array:
-    """Score the best labels of some points."""
+    """Score the best labels of a block of rows: one task of the engine."""
     return ranker._predict_here(X[rows], k)
 
 
 def data_bytes(*matrices: csr_array | None) -> float:
-    """Return the bytes of sparse matrices."""
+    """Return the memory of sparse matrices in bytes."""
     return float(sum(m.data.nbytes + m.indices.nbytes + m.indptr.nbytes for m in matrices if m is not None))
 
 
-def rankers_inside(ranker: Ranker) -> list[Ranker]:
-    """Return the rankers that a ranker holds itself, such as the base of a wrapper or the members of a blend."""
-    held = [getattr(ranker, name, None) for name in _HOLDERS]
-    flat = [one for part in held for one in (part if isinstance(part, list) else [part])]
+def inner_rankers(ranker: Ranker) -> list[Ranker]:
+    """Return the rankers directly inside a ranker, such as the base of a wrapper or the members of a blend."""
+    values = [getattr(ranker, name, None) for name in _INNER]
+    flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
     return [one for one in flat if isinstance(one, Ranker)]
 
 
-def rankers_within(ranker: Ranker) -> Iterator[Ranker]:
-    """Yield a ranker and all rankers in it, the outermost first."""
+def walk_rankers(ranker: Ranker) -> Iterator[Ranker]:
+    """Yield a ranker, then all rankers inside it at any depth."""
     yield ranker
-    for part in rankers_inside(ranker):
-        yield from rankers_within(part)
+    for part in inner_rankers(ranker):
+        yield from walk_rankers(part)

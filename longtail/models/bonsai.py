@@ -1,8 +1,8 @@
 """Bonsai: shallow label trees with many children (Khandagale et al., 2020).
 
 Like Parabel, but a group of labels is split by plain k-means into up to a hundred clusters of unequal size, and the
-tree has only two or three levels. Fewer decisions on the path to a label mean fewer errors that cannot be corrected
-further down, and rare labels are not forced into clusters of equal size, which improves the ranking of rare labels.
+tree has only two or three levels. With fewer decisions on the path to a label there are fewer errors, which cannot be
+corrected further down. Clusters may have different sizes, which improves the ranking of rare labels.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ class Bonsai(LabelTreeRanker):
     n_trees : int
         Number of trees, each from its own random start. More trees are slower and slightly more accurate.
     arity : int
-        Number of children of an inner node, at most; more where a last group of labels would have more than twice
-        the training work of the root.
+        Number of children of an inner node, at most. The last groups of labels are split further if one would take more
+        than twice the training work of the root.
     max_leaf : int
-        A group of at most this many labels is not split further.
+        Number of labels up to which a group is not split further.
     max_depth : int
         Number of levels, at most, including the level of the labels.
     loss : {"squared_hinge", "logistic"}
-        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
+        Loss of the classifiers. With the logistic loss, set `cost` to about 10.
     cost : float, optional
-        C, the weight of the loss against the regulariser. By default 1; with fewer than 20,000 points the
-        smallest of 0.25, 0.5 and 1 whose held-out score is within one standard error of the best. Ten times as much
-        for the logistic loss.
+        C, the weight of the loss against the regulariser. A larger cost fits the training points more closely. By
+        default 1; with fewer than 20,000 points the smallest of 0.25, 0.5 and 1 whose held-out score is within one
+        standard error of the best. For the logistic loss these values are ten times as large.
     tolerance : float
-        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
+        Dual gradient at which the solver stops. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
+        Magnitude below which weights are dropped. A larger threshold makes the model smaller, faster and less accurate.
     dtype : {"int8", "float32"}
         Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
         tried.
     normalize : bool
-        Scale points to length 1 first, so that `cost` means the same for any features.
+        Scale points to length 1, so that the same `cost` suits all kinds of features.
     beam : int
-        Number of nodes kept per level at prediction. More are slower and miss fewer labels.
+        Number of nodes kept per level at prediction. More nodes are slower and miss fewer labels.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : None, int, Generator or RandomState

@@ -1,24 +1,28 @@
 """Calibrated: probabilities for any ranker.
 
 The scores of most rankers order labels well but are not probabilities: of the labels that a model scores 0.3, 40 % may
-be correct. Here copies of the base score points that they were not fitted to, a function from score and label frequency
-to the share of correct labels is learnt from these pairs (:mod:`longtail.combine.calibration`), and the base is fitted
-to all points. The ranking, and with it P@k, is that of the base.
+be correct. Calibration takes three steps. Copies of the base score points that they were not fitted to. From these
+scores a function is learnt from score and label frequency to the share of correct labels
+(:mod:`longtail.combine.calibration`). Then the base is fitted to all points. The ranking, and with it P@k, is that of
+the base.
 
-Each copy is fitted to most of the points, so that it is nearly as good as the final base, and several copies score
-disjoint parts, because much of the error is chance: with 4,000 held-out points, perfect regression would still leave
-1.4 points on average. In twelve trials on other training points (three data sets; KNN and TextMatch), an expected
-calibration error at 1 of 2.0 points with one part of 15 % became 1.4 with ten parts. Where points are few, all of them
-are scored: with 6,000 Debian packages and one tree of Parabel in five trials, 1.6 points (at most 2.4) with three of
-four parts became 1.2 (at most 1.8). A base that needs no training has twenty parts: with TextMatch in six trials, 1.8
-points became 1.4.
+The points are divided into parts, and each copy scores one part after a fit to all others. All numbers below are the
+expected calibration error at 1 on other training points, in percentage points:
 
-Held-out texts lose the words that no other text has (:func:`longtail.data.split.as_new_points`), as new texts do. With
-TextMatch in six trials of 36,000 training points and 9,000 others (three data sets), 2.0 points became 1.4.
-A base that holds points out itself must do the same within each copy: with RankNet and 6,000 points of tate, whose
-copies did not, the error was 4.1 instead of 1.4. A base that learns from a few held-out points how sure its scores are
-learns it once, for all copies: DECAF has 300 such points where it is fitted to 6,000. Two copies fitted to 4,500 Debian
-packages learnt offsets of -1.1 and -1.5 in log odds.
+- Copies are fitted to most of the points, so that they are nearly as good as the final base. Several copies score
+  disjoint parts, because few scores make the error large by chance: with 4,000 held-out points even a perfect
+  regression leaves 1.4 on average. One part of 15 % gave 2.0, ten parts give 1.4 (12 trials, three data sets, KNN and
+  TextMatch).
+- If points are few, all parts are scored. With 6,000 Debian packages and one tree of Parabel in five trials, three of
+  four parts gave 1.6 (at most 2.4), all parts give 1.2 (at most 1.8).
+- A base that needs no training has twenty parts: with TextMatch in six trials, 1.8 became 1.4.
+- Words that no other text has are removed from held-out texts (:func:`longtail.data.split.as_new_points`), because a
+  vocabulary would not have them if these texts were new. With TextMatch in six trials (36,000 training points, 9,000
+  others, three data sets), 2.0 became 1.4. A base that holds out points itself must do the same: RankNet without it had
+  4.1 instead of 1.4 with 6,000 points of tate.
+- A base that calibrates its own scores on a few held-out points does so once, for all copies. DECAF has only 300 such
+  points if it is fitted to 6,000: two copies fitted to 4,500 Debian packages learnt offsets of -1.1 and -1.5 in log
+  odds.
 """
 
 from __future__ import annotations
@@ -33,36 +37,36 @@ from longtail.metrics.thresholds import MOST_DECIDED, threshold_of_probabilities
 from longtail.models.base import Arrays, Ranker
 from longtail.models.wrapper import Wrapper, folds, score_folds
 from longtail.params import Anything, Number, OneOf, Seed, optional
-from longtail.sparse import label_counts, labelled_rows, select_labels
+from longtail.sparse import Pair, label_counts, labelled_rows, select_labels
 from longtail.store import Stored
 from longtail.store.facts import WHOLE
 from longtail.store.invariants import Rules
 from longtail.store.invariants import counts as whole_numbers
 
-_FEWEST_FOLDS, _MOST_FOLDS = 4, 10  # parts that the points are divided into: more parts of more points
-_FOLD = 5000, 10_000  # points of a part that is scored: with fewer there are fewer parts; no more than these are scored
+_FEWEST_FOLDS, _MOST_FOLDS = 4, 10  # number of parts that the points are divided into
+_FOLD = 5000, 10_000  # points per part: the number of parts is chosen for the first, and at most the second are scored
 _FIXED_BYTES, _PAIR_BYTES = 40e6, 110.0  # memory of calibration, and of one held-out score; benchmarks/scale/run.py
 _COPIES = 4  # parts that are scored, each by a copy of the base
-_FREE_COPIES = 20  # the same for a base that needs no training; they are all parts
+_FREE_COPIES = 20  # number of parts for a base that needs no training; all are scored
 
 
 class Calibrated(Wrapper):
-    """Any ranker, with scores that are probabilities. The ranking stays that of the base.
+    """Any ranker, with scores that are probabilities. The ranking is that of the base.
 
     Parameters
     ----------
     base : Ranker
-        Ranker whose scores are calibrated; a copy of it is fitted.
+        Ranker whose scores are calibrated; copies of it are fitted.
     method : {"auto", "isotonic", "platt"}
-        Function from score to probability. "isotonic" fits any non-decreasing shape and needs many held-out pairs;
-        Platt scaling has two parameters. "auto" chooses by the number of pairs.
+        Function from score to probability. "isotonic" fits any non-decreasing function and needs many held-out pairs;
+        "platt" has two parameters and suits few pairs. "auto" chooses by the number of pairs.
     random_state : int, Generator, RandomState or None
         Seed of the held-out parts.
 
     Attributes
     ----------
     method_ : str
-        The function that was chosen: isotonic, platt, or none if there were no points to hold out.
+        The function in use: "isotonic", "platt", or "none" if there were no points to hold out.
     threshold_ : float or None
         Threshold with the best micro-F1 on the held-out points: what ``threshold="auto"`` means.
 
@@ -91,16 +95,14 @@ class Calibrated(Wrapper):
         return 1 + (_COPIES if self._base_trains() else _FREE_COPIES)
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: those of fits of the base, and the scores of held-out points."""
+        """Estimate the bytes of a fit: fits of the base, and the scores of held-out points."""
         held_out = (self._copies() - 1) * min(_FOLD[1], X.shape[0] / self._n_folds(X.shape[0]))
         return super().memory_needed(X, Y, Z) + _FIXED_BYTES + _PAIR_BYTES * held_out * MOST_DECIDED
 
     def _base_trains(self) -> bool:
         return isinstance(self.base, Ranker) and self.base._rest_share(0) > 0
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         self.method_, self.calibration_, self.threshold_ = "none", None, None
         self._keep_frequency(label_counts(Y), X.shape[0])
         if validation is not None:
@@ -110,7 +112,7 @@ class Calibrated(Wrapper):
             return
         recipe = self._tuned_base(X, Y, Z)
         parts = self._held_out_parts(Y)
-        self._fit_base(X, Y, Z, recipe=recipe)  # first, because copies score as it does
+        self._fit_base(X, Y, Z, recipe=recipe)  # first, because the copies take over its own calibration
         recipe = recipe._scored_like(self.base_)
         copies = [self._copy_of(recipe, f"part-{number + 1}") for number in range(len(parts))]
         scores = score_folds(copies, parts, X, Y, Z, MOST_DECIDED)
@@ -123,17 +125,17 @@ class Calibrated(Wrapper):
 
     def _n_folds(self, n_points: int) -> int:
         """Return the number of parts that the points are divided into."""
-        trained = min(max(n_points // _FOLD[0], _FEWEST_FOLDS), _MOST_FOLDS)
-        return min(trained if self._base_trains() else _FREE_COPIES, n_points)
+        n_folds = min(max(n_points // _FOLD[0], _FEWEST_FOLDS), _MOST_FOLDS)
+        return min(n_folds if self._base_trains() else _FREE_COPIES, n_points)
 
     def _held_out_parts(self, Y: csr_array) -> list[np.ndarray]:
-        """Return disjoint parts of the points, each to be scored by a copy that is fitted to all others."""
-        rng = np.random.default_rng([self._seed, 11])  # rows may be in an order, so that the first are no sample
+        """Return disjoint parts of the points, each to be scored by a copy that is fitted to all other points."""
+        rng = np.random.default_rng([self._seed, 11])  # the rows may be sorted, so the first ones are no random sample
         parts = [
             np.sort(rng.permutation(part)[: _FOLD[1]])
             for part in folds(Y.shape[0], self._n_folds(Y.shape[0]), self._seed)
         ]
-        parts = [part for part in parts if self._label_counts.sum() > label_counts(Y[part]).sum()]
+        parts = [part for part in parts if self._label_counts.sum() > label_counts(Y[part]).sum()]  # leave some labels
         return parts[: self._copies() - 1]
 
     def _keep_frequency(self, label_counts: np.ndarray, n_points: int) -> None:
@@ -142,14 +144,14 @@ class Calibrated(Wrapper):
         self._frequency = LabelFrequency.of(label_counts, n_points)
 
     def _learn(self, held_out: list[HeldOut]) -> None:
-        """Learn probabilities and the threshold from points that the copies of the base have not seen."""
+        """Learn the calibration and the threshold from scores of points that their rankers were not fitted to."""
         held_out = [pairs for pairs in held_out if pairs.scores.nnz]
         if not held_out:
             return
         self.calibration_, self.method_ = Calibration.fit(held_out, self.method)
-        found = [self.calibration_.apply(pairs.scores, pairs.frequency) for pairs in held_out]
+        probabilities = [self.calibration_.apply(pairs.scores, pairs.label_frequency) for pairs in held_out]
         Y = vstack([pairs.Y for pairs in held_out], format="csr")
-        self.threshold_ = threshold_of_probabilities(Y, vstack(found, format="csr"))
+        self.threshold_ = threshold_of_probabilities(Y, vstack(probabilities, format="csr"))
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         raw = self.base_.predict(X, k)
@@ -179,11 +181,11 @@ class Calibrated(Wrapper):
 
 
 def _held_out_pairs(scores: csr_array, Y: csr_array, counts: np.ndarray, n_points: int) -> HeldOut:
-    """Return what calibration is learnt from; `counts` and `n_points` are of the points that the scorer was fitted to.
+    """Return the scores and labels from which calibration is learnt.
 
-    Labels that are new to the scorer are left out, and so are points with no other label. They are labels at all only
-    because these points have them: after the base is fitted to all points there are none. With them, ECE@1 on
-    Debian packages was 3.6 instead of 1.6.
+    `counts` (L,) and `n_points` describe the points that the scorer was fitted to. Labels that it does not know are
+    left out, and so are points without other labels: after the base is fitted to all points there are no such labels.
+    With them, ECE@1 on Debian packages was 3.6 instead of 1.6.
     """
     known = counts > 0
     Y = select_labels(Y, known)

@@ -1,7 +1,7 @@
 """Check the inputs of a ranker before any kernel uses them.
 
-Kernels use row starts and column numbers as addresses, so a matrix whose arrays contradict each other would make them
-read or write memory that is not theirs. The checks take less than 2 % of the time of a prediction.
+Kernels use row starts and column numbers as addresses. A matrix whose arrays contradict each other would make them read
+or write memory that is not theirs. The checks take less than 2 % of the time of a prediction.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _LABEL_LISTS = (
 
 
 def check_features(X: Any, n_features: int | None = None, name: str = "X", ranker: str = "Ranker") -> csr_array:
-    """Return any matrix as CSR float32 with int32 indices; one that already is so is returned itself.
+    """Check a matrix of features and return it as CSR float32 with int32 indices, without a copy if it is one already.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
     """
     X = _sparse(X, name)
     if X.dtype != np.float32:
-        with np.errstate(over="ignore"):  # what becomes infinite is refused below
+        with np.errstate(over="ignore"):  # too large values become infinite, which is an error below
             X = X.astype(np.float32)
     X = with_short_indices(canonical(X))
     if n_features is not None and X.shape[1] != n_features:
@@ -56,9 +56,10 @@ def check_features(X: Any, n_features: int | None = None, name: str = "X", ranke
 
 
 def compiled_form(X: csr_array) -> csr_array:
-    """Return a matrix of writable arrays, for which kernels are compiled; read-only ones would take seconds once more.
+    """Return a matrix with writable arrays, for which kernels are compiled.
 
-    Points to predict are copied for that, as they are small beside the time of their prediction.
+    For read-only arrays Numba would compile the kernels again, which takes seconds. They are copied instead, which is
+    fast compared with the prediction of the points.
     """
     arrays = X.data, X.indices, X.indptr
     if all(array.flags.carray for array in arrays):
@@ -69,7 +70,7 @@ def compiled_form(X: csr_array) -> csr_array:
 
 
 def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str = "Ranker") -> csr_array:
-    """Return any matrix as a CSR of ones at the positions of its non-zero entries.
+    """Check a label matrix and return it as CSR with ones at its non-zero entries.
 
     Parameters
     ----------
@@ -86,7 +87,7 @@ def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str
         raise DataError(f"{ranker} requires y to be passed, but the target y is None", remedy=_LABEL_LISTS)
     listed = isinstance(Y, list | tuple)
     Y = _sparse(Y, "Y")
-    if listed and (Y.data > 1).any():  # lists of label numbers that are equally long pass as a matrix
+    if listed and (Y.data > 1).any():  # lists of label numbers of equal length look like a matrix
         entry = int(np.argmax(Y.data > 1))
         raise DataError(
             f"Y looks like lists of label numbers: it holds {Y.data[entry]}",
@@ -110,13 +111,13 @@ def check_labels(Y: Any, n_points: int, n_labels: int | None = None, ranker: str
 
 
 def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return one point's features as int32, strictly ascending, and their values as float32.
+    """Check one point and return its features as int32, strictly ascending, and their values as float32.
 
-    Duplicates are summed, as they are in a matrix.
+    Duplicate features are summed, as in a matrix.
     """
-    try:  # half a microsecond in all, as a label tree ranks a point in 20: types are compared by the call of the kernel
+    try:  # the kernel call also compares types. It takes 0.5 µs, little beside the 20 µs in which a label tree ranks
         state = _point_state(indices, values, n_features)
-    except Exception:  # whatever Numba says of other types, of arrays in several pieces, and of read-only ones
+    except Exception:  # Numba raises various errors for other types, and for strided or read-only arrays
         state = check.UNEQUAL
     if state == check.UNEQUAL:
         indices, values = _point_arrays(indices, values)
@@ -134,13 +135,13 @@ def check_point(indices: Any, values: Any, n_features: int) -> tuple[np.ndarray,
 
 
 def _compile_point_state(indices: Any, values: Any, n_features: int) -> int:
-    """Compile :func:`check.point_state`, which takes the place of this function, for the arrays of checked points.
+    """Compile :func:`check.point_state` for int32 and float32 arrays, and replace this function by it.
 
-    With any others it then raises TypeError, where Numba would compile it once more.
+    For other arrays the kernel then raises TypeError; without this, Numba would compile it again for their types.
     """
     global _point_state
     check.point_state(np.zeros(0, np.int32), np.zeros(0, np.float32), 0)
-    with suppress(AttributeError):  # where Numba compiles nothing
+    with suppress(AttributeError):  # if Numba's compiler is switched off
         check.point_state.disable_compile()
     _point_state = check.point_state
     return check.UNEQUAL
@@ -150,14 +151,14 @@ _point_state: Callable[[Any, Any, int], int] = _compile_point_state
 
 
 def check_k(k: Any) -> int:
-    """Return the number of labels to predict per point as a plain number from 1."""
+    """Check the number of labels to predict per point and return it as an int."""
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
         raise SettingsError(f"k is {value_shown(k)}; give a whole number from 1")
     return int(k)
 
 
 def feature_names(X: Any) -> np.ndarray | None:
-    """Return the column names of a data frame; None for a matrix, and for columns that are only numbered."""
+    """Return the column names of a data frame; None for a matrix, and for columns without names."""
     columns = getattr(X, "columns", None)
     if columns is None or issparse(X):
         return None
@@ -169,7 +170,7 @@ def feature_names(X: Any) -> np.ndarray | None:
 
 
 def check_feature_names(X: Any, expected: np.ndarray | None, ranker: str) -> None:
-    """Compare the column names of a data frame with those of the training data, in scikit-learn's words."""
+    """Compare the column names of a data frame with those of the training data, with scikit-learn's messages."""
     names = feature_names(X)
     if names is None and expected is None:
         return
@@ -195,7 +196,7 @@ def _bullets(names: list[str]) -> str:
 
 
 def _sparse(matrix: Any, name: str) -> csr_array:
-    """Return a sound CSR matrix of any matrix, without a copy where it already is one."""
+    """Return any matrix as a valid CSR matrix, without a copy if it is one already."""
     if not issparse(matrix):
         return _from_dense(matrix, name)
     if matrix.ndim != 2:
@@ -205,10 +206,7 @@ def _sparse(matrix: Any, name: str) -> csr_array:
     odd = malformed_part(matrix)
     if odd is not None:
         raise DataError(f"{name} has an array {odd!r} that is no plain vector", remedy="Build the matrix again")
-    if matrix.dtype.kind == "c":
-        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
-    if matrix.dtype.kind not in "biuf":
-        raise DataError(f"{name} holds {matrix.dtype}, not numbers", remedy="Give a matrix of real numbers")
+    _check_dtype(matrix.dtype, name, "Give a matrix of real numbers")
     if matrix.format in ("csr", "csc"):
         _check_compressed(matrix, name)
     elif matrix.format == "coo":
@@ -216,17 +214,25 @@ def _sparse(matrix: Any, name: str) -> csr_array:
     matrix = with_usual_types(matrix)
     if matrix.format != "csr" or not isinstance(matrix, csr_array):
         matrix = csr_array(matrix)
-    if len(matrix.indices) > matrix.indptr[-1]:  # room to grow that SciPy may leave at the end
+    if len(matrix.indices) > matrix.indptr[-1]:  # SciPy may leave unused room at the end
         nnz = int(matrix.indptr[-1])
         matrix = csr_array((matrix.data[:nnz], matrix.indices[:nnz], matrix.indptr), shape=matrix.shape)
     return matrix
 
 
-def _check_compressed(X: Any, name: str) -> None:
-    """Refuse a CSR or CSC matrix whose three arrays contradict each other.
+def _check_dtype(dtype: np.dtype, name: str, remedy: str) -> None:
+    """Raise an error unless the values of a matrix are real numbers."""
+    if dtype.kind == "c":
+        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    if dtype.kind not in "biuf":
+        raise DataError(f"{name} holds {dtype}, not numbers", remedy=remedy)
 
-    SciPy's ``check_format(full_check=True)`` takes 19 µs for one row where this takes 6, and names neither the matrix
-    nor the row.
+
+def _check_compressed(X: Any, name: str) -> None:
+    """Raise an error for a CSR or CSC matrix whose three arrays contradict each other.
+
+    It takes 6 µs for one row. SciPy's ``check_format(full_check=True)`` takes 19 µs, and its errors name neither the
+    matrix nor the row.
     """
     indptr, indices, n_stored = X.indptr, X.indices, len(X.data)
     rows = "rows" if X.format == "csr" else "columns"
@@ -288,11 +294,8 @@ def _from_dense(matrix: Any, name: str) -> csr_array:
             array = array.astype(np.float64)
         except ValueError as error:
             raise DataError(f"{name} holds something that is not a number: {error}", remedy=remedy) from None
-    if array.dtype.kind not in "biufc":
-        text = "For text use longtail.Tagger, or turn it into features first"
-        raise DataError(f"{name} holds {array.dtype}, not numbers", remedy=remedy if name == "Y" else text)
-    if array.dtype.kind == "c":
-        raise DataError(f"{name} holds complex numbers. Complex data not supported", remedy="Give real numbers")
+    text = "For text use longtail.Tagger, or turn it into features first"
+    _check_dtype(array.dtype, name, remedy if name == "Y" else text)
     if array.dtype == np.float16:  # SciPy does not compute with it
         array = array.astype(np.float32)
     return csr_array(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
@@ -306,14 +309,14 @@ def _point_arrays(indices: Any, values: Any) -> tuple[np.ndarray, np.ndarray]:
             f"indices has the shape {indices.shape} and values {values.shape}",
             remedy="Give two vectors of the same length",
         )
-    if indices.dtype != np.int32:  # one that wraps around in 32 bits must not become another feature
+    if indices.dtype != np.int32:  # a number that overflows 32 bits must not become another feature
         inside = indices == indices.astype(np.int32)
         indices = np.where(inside, indices, -1).astype(np.int32)
     return _plain(indices), _plain(values)
 
 
 def _plain(array: np.ndarray) -> np.ndarray:
-    """Return an array that lies in one piece and can be written to; a copy if this one does not."""
+    """Return a contiguous, writable array; a copy if this one is not."""
     return np.require(array, requirements=["C", "A", "W"])
 
 
@@ -325,7 +328,7 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _real_numbers(values: Any) -> np.ndarray:
-    """Return values of any real type as float32; those beyond its range become infinite."""
+    """Return values of any real type as float32; values beyond its range become infinite."""
     array = _array(values)
     if array.dtype.kind not in "biuf":
         raise DataError(f"values are {array.dtype}, not real numbers", remedy="Give the value of each feature")
@@ -334,7 +337,7 @@ def _real_numbers(values: Any) -> np.ndarray:
 
 
 def _whole_numbers(indices: Any) -> np.ndarray:
-    """Return feature numbers of any integer type as an array; a fraction is an error and not rounded."""
+    """Return feature numbers of any integer type as an array; fractions are an error."""
     array = _array(indices)
     if array.size == 0 and array.dtype != object:
         return array.astype(np.int32)

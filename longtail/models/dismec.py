@@ -1,8 +1,8 @@
 """DiSMEC: one linear classifier per label, trained on all points (Babbar and Schölkopf, 2017).
 
-A label tree without inner nodes. Every classifier is trained on and applied to every point, so no label is lost on a
-path; in return, training time grows with points times labels. Small weights are dropped, so that the model fits into
-memory.
+A label tree without inner nodes. Every classifier is trained on and applied to every point, so no label is lost because
+of a wrong decision higher up in a tree. The price is that training time grows with points times labels. Small weights
+are dropped, so that the model fits into memory.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from longtail.sparse import label_counts, unit_rows
 
 
 class DiSMEC(LabelTreeRanker):
-    """One classifier per label against all others.
+    """One linear classifier per label, against all other points.
 
     Parameters
     ----------
     loss : {"squared_hinge", "logistic"}
-        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
+        Loss of the classifiers. With the logistic loss, set `cost` to about 10.
     cost : float, optional
-        C, the weight of the loss against the regulariser. By default 1; with fewer than 20,000 points the
-        smallest of 0.25, 0.5 and 1 whose held-out score is within one standard error of the best. Ten times as much
-        for the logistic loss.
+        C, the weight of the loss against the regulariser. A larger cost fits the training points more closely. By
+        default 1; with fewer than 20,000 points the smallest of 0.25, 0.5 and 1 whose held-out score is within one
+        standard error of the best. For the logistic loss these values are ten times as large.
     tolerance : float
-        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
+        Dual gradient at which the solver stops. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
+        Magnitude below which weights are dropped. A larger threshold makes the model smaller, faster and less accurate.
     dtype : {"int8", "float32"}
         Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
         tried.
     normalize : bool
-        Scale points to length 1 first, so that `cost` means the same for any features.
+        Scale points to length 1, so that the same `cost` suits all kinds of features.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : None, int, Generator or RandomState
@@ -72,11 +72,12 @@ class DiSMEC(LabelTreeRanker):
         self.random_state = random_state
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Solve the labels of the held-out points again, among all points.
+        """Train the classifiers of the labels of the held-out points again, on all points.
 
-        To all other labels the held-out points are but a few more negatives, which hardly move their classifiers. All
-        points with labels are negatives here, those without any label of a held-out point too. Without them, scores
-        rose: a blend of 6,000 Debian packages gave its first labels 84 % on average, of which 75 % were correct.
+        For all other labels the held-out points are only a few more negatives, which hardly change their classifiers.
+        Negatives are all points with labels, also those that share no label with a held-out point. Otherwise scores
+        become too high: a blend of 6,000 Debian packages gave its first labels a probability of 84 % on average, but
+        75 % were correct.
         """
         X = unit_rows(part.X) if self.normalize else part.X
         labels = np.flatnonzero(label_counts(part.Y[part.rest])).astype(np.int32)

@@ -1,6 +1,6 @@
-"""What rankers trained in epochs share: their settings, what they hold out, checkpoints, and further training.
+"""What rankers trained in epochs share: settings, held-out points, checkpoints, and training again on all points.
 
-The training loop is imported where a ranker is trained, not where it is loaded: prediction needs none of it.
+The training loop is imported only when a ranker is trained: prediction does not need it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,9 @@ if TYPE_CHECKING:
     from longtail.neural.loop import LoopSettings
     from longtail.sparse import Pair
 
-MOST_HELD_OUT = 2000  # points held out while a network is trained: more of them measure hardly better
-_NOT_IN_IDENTITY = (
-    "checkpoint",
-    "cache",
-    "n_jobs",
-    "random_state",
-)  # these do not change what is trained; the seed does
+MOST_HELD_OUT = 2000  # points to hold out for early stopping; more hardly make its metrics more precise
+# These parameters do not change what is trained. The seed does, and is part of the identity.
+_NOT_IN_IDENTITY = ("checkpoint", "cache", "n_jobs", "random_state")
 
 EPOCH_ADVANCED: dict[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
@@ -94,35 +90,35 @@ class EpochRanker(PresetRanker):
     def _divide(
         self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None, **how: bool
     ) -> TrainingPart:
-        """Hold points out for early stopping, unless a validation part is given; `how` as for TrainingPart.divide."""
+        """Hold out points for early stopping, unless `validation` is given. `how` goes to `TrainingPart.divide`."""
         fraction = self.settings().validation_fraction
         return TrainingPart.divide(X, Y, Z, validation, fraction, self._seed, MOST_HELD_OUT, **how)
 
     def _trains_again(self, n_points: int) -> bool:
-        """Return whether to train once more with held-out points: as `refit` says or, for None, if points are few."""
+        """Return whether to train again on all points: the parameter `refit` or, if it is None, if points are few."""
         refit = self.settings().refit
         return n_points < FEW if refit is None else refit
 
     def _trainings_per_fit(self, n_points: int, validation: bool = False) -> int:
-        """Return how many times a fit to so many points trains, with a validation part given or without."""
+        """Return how often a fit to `n_points` trains; `validation` says whether held-out points are given to it."""
         holds_out = self.settings().validation_fraction > 0 and not validation
         return 2 if holds_out and self._expects_to_train_again(n_points) else 1
 
     def _expects_to_train_again(self, n_points: int) -> bool:
-        """Return whether a fit to so many points, of which some are held out, will train once more."""
+        """Return whether a fit to `n_points`, of which it holds some out, will train again on all of them."""
         held = min(MOST_HELD_OUT, int(n_points * self.settings().validation_fraction))
         return self._trains_again(n_points - held)
 
     def _batch_size(self, n_points: int) -> int:
-        """Return the number of points per step of a training on so many points."""
+        """Return the number of points per step when training on `n_points`."""
         return self.settings().batch_size or usual_batch_size(n_points)
 
     def _with_usual_choices(self) -> Self:
-        """Return an unfitted copy that chooses nothing on held-out points, so that its fit is a single training."""
+        """Return an unfitted copy with usual values for all that is chosen on held-out points: its fit trains once."""
         return self.unfitted()
 
     def _loop(self, settings: Any, batch_size: int, rate: float, epochs: int | None = None) -> LoopSettings:
-        """Return the settings of the training loop, checked before any work is done."""
+        """Return the settings of the training loop after checking them."""
         from longtail.neural.loop import LoopSettings
 
         loop = LoopSettings(
@@ -138,22 +134,22 @@ class EpochRanker(PresetRanker):
         return loop
 
     def _epoch_folder(self) -> str | None:
-        """Return the folder for checkpoints of epochs: the one given, or that of the run."""
+        """Return the folder for checkpoints of epochs: the parameter `checkpoint`, or a folder of the resumable fit."""
         folder = self.checkpoint or self._steps.path(EPOCHS)
         return None if folder is None else os.fspath(folder)
 
     def _stage_loop(self, loop: LoopSettings, name: str) -> LoopSettings:
-        """Return the loop of one part of the training, with a checkpoint of its own until all parts are done."""
+        """Return the loop settings of one part of a training, whose checkpoint is kept until all parts are done."""
         folder = None if loop.checkpoint is None else os.fspath(Path(loop.checkpoint) / name)
         return replace(loop, checkpoint=folder, keep_checkpoint=True)
 
     def _remove_checkpoint(self) -> None:
-        """Remove the checkpoints of all parts, once the model is trained."""
+        """Remove the checkpoints of all parts after the training."""
         if self.checkpoint is not None:
             store.remove_checkpoint(self.checkpoint)
 
     def _identity(self, *matrices: csr_array | None) -> str:
-        """Return what a checkpoint must have been made from to continue from it: settings, seed and data."""
+        """Return a fingerprint of settings, seed and data; only a checkpoint with the same one can be resumed."""
         if self.checkpoint is None:
             return ""
         params = {name: value for name, value in vars(self.settings()).items() if name not in _NOT_IN_IDENTITY}
@@ -165,5 +161,5 @@ class EpochRanker(PresetRanker):
 
 
 def usual_batch_size(n_points: int, most: int = 512) -> int:
-    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens get enough steps."""
+    """Return about a hundredth of the points, a power of two from 32 to `most`: rare tokens need many steps."""
     return int(min(max(2 ** round(math.log2(max(1.0, n_points / 100))), 32), most))

@@ -1,15 +1,18 @@
 """FastXML: an ensemble of trees that split the training points into groups with similar label rankings.
 
-Prabhu and Varma, KDD 2014. The points of a node are split so that one ranking of labels suits each half, as measured by
-nDCG; a sparse linear separator is then trained to predict the half, and the points go to the side that it predicts. A
-new point reaches one leaf per tree; the score of a label is its share of the points there, averaged over the trees.
+Prabhu and Varma, KDD 2014. The points of a node are divided into two sides so that one ranking of labels per side gives
+the highest nDCG. A sparse linear separator is then trained to predict the side of a point, and the points go to the
+side that it predicts. A new point reaches one leaf per tree. The score of a label is its share of the points in that
+leaf, averaged over the trees.
 
-Choices made here: a node alternates between rankings and sides until no point changes sides; only then is the separator
-trained; both sides have the same weight in the loss; the bias is regularised like a feature; a node that cannot be
-split is a leaf; labels that no point of a side has are ranked there after all others. The paper's C = 1 is for raw
-counts. Here all points are multiplied by one number first, so that C means the same for any features while long points
-stay long (scaling each point to length 1 was worse on held-out points of Bibtex and Delicious). The best C still
-differs between data sets, so a few trees are grown for each of three values, and held-out points decide.
+Choices made here. A node alternates between updating the rankings and reassigning the points until no point changes
+sides; only then is the separator trained. Both sides have the same weight in its loss, and the bias is regularised like
+a feature. A node that cannot be split is a leaf. Labels that no point of a side has are ranked there after all others.
+
+The paper's C = 1 is for raw counts. Here all points are multiplied by the same number, so that one C suits all kinds of
+features and the relative lengths of points are kept; scaling each point to length 1 was worse on held-out points of
+Bibtex and Delicious. The best C still differs between data sets. A few trees are grown for each of three values, and
+the best one on held-out points is used.
 """
 
 from __future__ import annotations
@@ -28,20 +31,20 @@ from longtail.linear.point_forest import GrowSettings, PointForest
 from longtail.metrics import evaluate
 from longtail.models.base import Arrays, Ranker
 from longtail.params import POSITIVE, Boolean, Constraint, Integer, Jobs, Seed, optional
-from longtail.sparse import entry_rows
+from longtail.sparse import Pair, entry_rows
 from longtail.store import Stored
 from longtail.store.facts import FINITE
 from longtail.store.invariants import Rules
 
 
 class FastXML(Ranker):
-    """Trees over points, split by nDCG.
+    """Trees that split the training points by nDCG.
 
     Parameters
     ----------
     n_trees : int
-        Number of trees, each from its own random start. Time and memory grow with it, and accuracy more and more
-        slowly.
+        Number of trees, each from its own random start. More trees take more time and memory, and each adds less
+        accuracy than the one before.
     max_leaf : int
         Number of points in a leaf, at most.
     labels_per_leaf : int
@@ -50,7 +53,8 @@ class FastXML(Ranker):
         C, the weight of the logistic loss against the L1 norm of a separator. A smaller cost makes sparser, smaller
         trees. By default 2, 4 or 8, whichever ranks held-out points best with a few trees.
     normalize : bool
-        Multiply points by one number, so that their mean length is 1 and `cost` means the same for any features.
+        Multiply all points by one number so that their mean length is 1 and the same `cost` suits all kinds of
+        features.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : None, int, Generator or RandomState
@@ -75,9 +79,11 @@ class FastXML(Ranker):
         "random_state": Seed(),
     }
     _COSTS = (2.0, 4.0, 8.0)
-    _TRIAL_TREES = 40  # more trees need a higher cost: ten would choose one that is too low
-    _TRIAL_HELD = 2_000  # held-out points, unless these are more than a third
-    _TRIAL_POINTS = 20_000  # enough to tell costs apart
+    _TRIAL_TREES = (
+        40  # with more trees the best cost is higher; a trial with ten trees would choose one that is too low
+    )
+    _TRIAL_HELD = 2_000  # points to hold out, or a third of the points if that is less
+    _TRIAL_POINTS = 20_000  # points to train on, which are enough to see a difference between costs
 
     def __init__(
         self,
@@ -121,7 +127,7 @@ class FastXML(Ranker):
         """Estimate the bytes of a fit: scaled points, and growing the trees."""
         return super().memory_needed(X, Y) + PointForest.bytes_needed(X, Y, int(self.n_trees), self.n_jobs)
 
-    def _choose_cost(self, X: csr_array, Y: csr_array, validation: tuple[csr_array, csr_array] | None) -> float:
+    def _choose_cost(self, X: csr_array, Y: csr_array, validation: Pair | None) -> float:
         """Return the cost at which a few trees rank held-out points best."""
         if validation is None:
             share = float(np.clip(self._TRIAL_HELD / X.shape[0], 0.1, 1 / 3))
@@ -130,7 +136,7 @@ class FastXML(Ranker):
             X, Y = X[rows], Y[rows]
         else:
             X_held, Y_held = validation
-        if Y_held.nnz == 0:  # every point is the last one of a label
+        if Y_held.nnz == 0:  # every point is the only one of a label, so none could be held out
             return self._COSTS[1]
         if X.shape[0] > self._TRIAL_POINTS:
             rows = np.random.default_rng(self._seed).choice(X.shape[0], self._TRIAL_POINTS, replace=False)
@@ -150,7 +156,7 @@ class FastXML(Ranker):
         return evaluate(Y_held, predicted, train_Y=Y, ks=(5,))["nDCG@5"]
 
     def _grower(self, X: csr_array, Y: csr_array) -> Callable[[float, int, Steps], PointForest]:
-        """Return a function that grows trees on these points: of a cost, their number, and the steps that keep them."""
+        """Return a function that grows trees on these points, given a cost, the number of trees, and a checkpoint."""
         (weights, centres), scaled = self._label_weights(X, Y), X * np.float32(self.factor_)
 
         def grow(cost: float, n_trees: int, steps: Steps) -> PointForest:
@@ -160,11 +166,11 @@ class FastXML(Ranker):
         return grow
 
     def _label_weights(self, X: csr_array, Y: csr_array) -> tuple[np.ndarray, csr_array | None]:
-        """Return the weight of each label in partitions and leaves, and label centroids if they are used."""
+        """Return the weight of each label in splits and leaves, and label centroids if they are used."""
         return np.ones(Y.shape[1], np.float32), None
 
     def _scoring(self) -> LeafScoring:
-        """Return how scores are made from leaves and centroids: here, from leaves alone."""
+        """Return the constants by which leaves and centroids make scores; here leaves alone do."""
         return LeafScoring(1.0, 0.0, np.float32(self.factor_), bool(self.normalize))
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
@@ -189,7 +195,7 @@ class FastXML(Ranker):
 
 
 def _to_mean_length_1(X: csr_array) -> float:
-    """Return the factor that brings the mean length of the points that have features to 1."""
+    """Return the factor that scales the mean length of all points with features to 1."""
     squares = np.bincount(entry_rows(X), X.data.astype(np.float64) ** 2)
     lengths = np.sqrt(squares[squares > 0])
     return float(1 / lengths.mean()) if len(lengths) else 1.0

@@ -1,7 +1,7 @@
-"""Merged and retired labels: a fitted ranker keeps its columns, and its scores move to other columns or are dropped.
+"""Merged and retired labels of a fitted ranker: their scores move to other columns or are dropped.
 
-Vocabularies change more often than models are trained. A merged label has the highest score of the labels merged into
-it, so its ranking is exact; to pool their training points as well takes the next training.
+Vocabularies change more often than models are trained. The ranker keeps its columns. A merged label gets the highest
+score of the labels that were merged into it. Their training points are pooled only when the ranker is fitted again.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from longtail.sparse import Arrays, entry_keys, select_entries
 from longtail.store.invariants import Array, Rules, indices
 
 RETIRED = -1
-_MORE = 8  # labels requested beyond twice k, where many labels have moved
+_EXTRA = 8  # labels to request beyond twice k, if that many labels have moved
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """Labels that are not suggested any more, and what is suggested instead.
+    """Labels that are no longer suggested, and the labels that are suggested instead.
 
     Attributes
     ----------
     labels : array of int, (M,)
-        Columns whose scores move, ascending.
+        Labels whose scores move, ascending.
     targets : array of int, (M,)
-        Columns that get these scores; -1 for retired labels, whose scores are dropped.
+        Labels that get these scores; -1 for retired labels, whose scores are dropped.
     """
 
     labels: np.ndarray
@@ -37,7 +37,7 @@ class LabelMap:
 
     @classmethod
     def of(cls, targets: dict[int, int]) -> Self | None:
-        """Build the map from a dict; None if it is empty."""
+        """Build the map from a dict of label to target; None if it is empty."""
         if not targets:
             return None
         labels = sorted(targets)
@@ -48,12 +48,15 @@ class LabelMap:
         return dict(zip(self.labels.tolist(), self.targets.tolist(), strict=True))
 
     def moved(self, labels: np.ndarray) -> np.ndarray:
-        """Return the column that each of some labels stands for, -1 for retired ones."""
+        """Return the label that is suggested in place of each of `labels`, -1 for retired ones."""
         at = np.minimum(np.searchsorted(self.labels, labels), len(self.labels) - 1)
         return np.where(self.labels[at] == labels, self.targets[at], labels)
 
     def applied(self, scores: csr_array, k: int | None = None) -> csr_array:
-        """Move the entries of a matrix, of several in the same place the first, and keep the first `k` of each row."""
+        """Move the scores of a matrix whose rows have the best first, and keep the `k` best of each row.
+
+        If several scores move to the same label, the highest one is kept.
+        """
         moved = csr_array((scores.data, self.moved(scores.indices), scores.indptr), shape=scores.shape)
         moved = select_entries(moved, moved.indices >= 0)
         first = np.zeros(moved.nnz, np.bool_)
@@ -61,20 +64,21 @@ class LabelMap:
         moved = select_entries(moved, first)
         if k is None:
             return moved
-        place = np.arange(moved.nnz) - np.repeat(moved.indptr[:-1], np.diff(moved.indptr))
-        return select_entries(moved, place < k)
+        rank = np.arange(moved.nnz) - np.repeat(moved.indptr[:-1], np.diff(moved.indptr))
+        return select_entries(moved, rank < k)
 
     def predict(
         self, predict: Callable[[csr_array, int], csr_array], X: csr_array, k: int, n_labels: int, width: int = 0
     ) -> csr_array:
-        """Return the `k` best labels of each row after the move.
+        """Predict with the ranker's own labels, move the scores, and return the `k` best labels of each row.
 
-        A row that loses labels is predicted again with more of them, whatever the rows beside it need.
+        A row that has fewer than `k` labels after the move is predicted again with more labels. Each row is treated
+        independently of the others.
 
         Parameters
         ----------
         predict : callable
-            Returns the best labels of rows, at most as many as its second argument.
+            Given points and a number of labels, returns the best labels of each point.
         X : csr_array, (N, D)
             Points.
         k : int
@@ -82,9 +86,9 @@ class LabelMap:
         n_labels : int
             Number of columns.
         width : int, optional
-            Number of labels to request.
+            Number of labels to request from `predict`.
         """
-        width = min(width or k + min(len(self.labels), k + _MORE), n_labels)
+        width = min(width or k + min(len(self.labels), k + _EXTRA), n_labels)
         scores = predict(X, width)
         best = self.applied(scores, k)
         short = np.flatnonzero((np.diff(best.indptr) < k) & (np.diff(scores.indptr) == width))
@@ -98,12 +102,12 @@ class LabelMap:
     # Storing -----------------------------------------------------------------------------------------------------
 
     def arrays(self) -> Arrays:
-        """Return what to store."""
+        """Return the arrays to store."""
         return {"moved_labels": self.labels, "moved_to": self.targets}
 
     @staticmethod
     def array_rules(names: Container[str]) -> Rules:
-        """Declare what the arrays must be, where they are among those of a folder."""
+        """Declare the rules that the arrays must meet, if a folder has them."""
         if "moved_labels" not in names:
             return Rules()
         targets = Array("i4", "moved", least=RETIRED, below="L")
@@ -111,8 +115,8 @@ class LabelMap:
 
     @classmethod
     def taken_from(cls, arrays: Arrays) -> tuple[Self | None, Arrays]:
-        """Build what :meth:`arrays` took apart, None if there is nothing of it; return it and all other arrays."""
+        """Restore the map from the arrays of a folder, None if it has none; return it and the other arrays."""
         if "moved_labels" not in arrays:
             return None, arrays
-        rest = {name: array for name, array in arrays.items() if name not in ("moved_labels", "moved_to")}
-        return cls.of(dict(zip(arrays["moved_labels"].tolist(), arrays["moved_to"].tolist(), strict=True))), rest
+        others = {name: array for name, array in arrays.items() if name not in ("moved_labels", "moved_to")}
+        return cls.of(dict(zip(arrays["moved_labels"].tolist(), arrays["moved_to"].tolist(), strict=True))), others

@@ -1,7 +1,7 @@
-"""Linear classifiers on label trees: the ranker of which Parabel, Bonsai and DiSMEC are settings.
+"""Linear classifiers on label trees: the common ranker of Parabel, Bonsai and DiSMEC.
 
-The papers' C = 1 suits many points. With few points, a stronger regulariser is better on some data sets and worse on
-others. If no cost is given, several are tried and held-out points decide.
+The papers' cost C = 1 is good if points are many. With few points, a stronger regulariser is better on some data sets
+and worse on others. If no cost is given, several are tried and the choice is made on held-out points.
 """
 
 from __future__ import annotations
@@ -39,24 +39,26 @@ from longtail.params import (
     Seed,
     optional,
 )
-from longtail.sparse import label_counts, labelled_rows, unit_rows, with_prefix, without_prefix
+from longtail.sparse import Pair, label_counts, labelled_rows, unit_rows, with_prefix, without_prefix
 from longtail.store import Stored
 from longtail.store.facts import FINITE
 from longtail.store.invariants import Rules
 
-_SHARES = (0.25, 0.5, 1.0)  # of the usual cost, to be tried
-# A trial is trained on at most so many points, or on more if points times labels are fewer than the pairs. On 15,000
-# points of three data sets with many labels the choice was that of all points, in less than half of the time.
+_TRIED_SHARES = (0.25, 0.5, 1.0)  # costs to try, as shares of the usual one
+# The trial that chooses the cost uses _TRIAL_POINTS points, or more as long as points times labels stay below
+# _TRIAL_PAIRS. On 15,000 points of three data sets with many labels it chose the same cost as a trial on all points, in
+# less than half of the time.
 _TRIAL_POINTS, _TRIAL_PAIRS = 5_000, 10_000_000
-_SCRATCH, _UNCOUNTED = 2.0**23, 1.2  # of memory estimates; measured by benchmarks/scale/run.py
-_KEPT, _KEPT_POWER, _KEPT_AGAINST_ALL, _INNER_LEVEL = 1.2, 0.3, 1.1, 0.12  # the same
-_VALUE_BYTES = 1  # of a weight in its place, beside the number of its node
-_MOST_WORK = 2  # labels times points of a last group, at most, relative to those of a root with `arity` children
-_FOLDS = 10  # of the held-out points, to estimate the error of a difference between two costs
+# Constants of the memory estimate, measured by benchmarks/scale/run.py.
+_SCRATCH, _UNCOUNTED = 2.0**23, 1.2
+_KEPT, _KEPT_POWER, _KEPT_AGAINST_ALL, _INNER_LEVEL = 1.2, 0.3, 1.1, 0.12
+_VALUE_BYTES = 1  # of a weight in the finished forest, without the number of its node
+_MOST_WORK = 2  # largest labels times points of a last group, relative to a root with `arity` children
+_FOLDS = 10  # of the held-out points, to estimate the standard error of the difference between two costs
 
 
 class LabelTreeRanker(Ranker):
-    """Base of the linear tree rankers. The subclasses document their parameters."""
+    """Base of the rankers with label trees. The subclasses document the parameters."""
 
     _constraints: ClassVar[dict[str, Constraint]] = {
         "n_trees": Integer(1),
@@ -89,10 +91,10 @@ class LabelTreeRanker(Ranker):
     n_jobs: int | None
     random_state: Any
 
-    _WIDTH = 256  # strongest features kept of a label's vector for clustering
+    _WIDTH = 256  # strongest features kept of a label's mean vector, by which labels are clustered
 
     def check_params(self) -> None:
-        """Compare every parameter with its constraint; a balanced tree also needs a power of two as its arity."""
+        """Compare every parameter with its constraint. The arity of a balanced tree must also be a power of two."""
         super().check_params()
         if self.balanced and self.arity is not None and self.arity & (self.arity - 1):
             raise SettingsError(f"arity is {self.arity}; a balanced tree splits groups in two, so give a power of two")
@@ -111,37 +113,38 @@ class LabelTreeRanker(Ranker):
     )
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: points of length 1, the root group once per thread, and the weights."""
+        """Estimate the bytes of a fit: scaled points, the points of the root once per thread, and the weights."""
         threads, width = pool.cores(self.n_jobs), X.nnz / max(1, X.shape[0])
-        trial = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
-        columns = (2 + (len(_SHARES) if trial else 1)) * solve.LANES + 2
+        tries_costs = self.cost is None and "_settled" not in self.__dict__ and X.shape[0] < FEW
+        columns = (2 + (len(_TRIED_SHARES) if tries_costs else 1)) * solve.LANES + 2
         group = 8.0 * X.nnz + X.shape[0] * (8 * solve.LANES + 32) + 4.0 * min(X.shape[1], X.nnz) * columns
-        n_weights = self._kept(Y) * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
-        loose = WEIGHT_BYTES * n_weights * (2 if trial else 1)  # a trial: at most 2/3 of the points, for three costs
+        n_weights = self._share_of_weights(Y) * min(width * Y.nnz, float(X.shape[1]) * Y.shape[1])
+        unjoined = WEIGHT_BYTES * n_weights * (2 if tries_costs else 1)  # three costs, each with 2/3 of the points
         if memory.spill_folder() is not None:
-            loose = min(loose, 2 * SPILLED)
+            unjoined = min(unjoined, 2 * SPILLED)
         joined = (_VALUE_BYTES + np.dtype(node_type(Y.shape[1])).itemsize) * n_weights * self.n_trees
-        # The largest groups are trained first, when hardly any weights are there. Without groups, no task is smaller.
-        at_once = threads * group + loose if self.arity is None else max(threads * group, loose)
+        # The largest groups are trained first, before there are many weights. Without groups, all tasks are as large.
+        at_once = threads * group + unjoined if self.arity is None else max(threads * group, unjoined)
         counted = data_bytes(X) + 3 * data_bytes(Y) + joined + at_once
         return _SCRATCH + _UNCOUNTED * counted
 
-    def _kept(self, Y: csr_array) -> float:
-        """Return the weights of all nodes, as a share of the features of the points of all labels.
+    def _share_of_weights(self, Y: csr_array) -> float:
+        """Estimate the number of weights of all nodes, relative to the features of the points of all labels.
 
-        The more points a label has, the more of their features have a weight too small to keep.
+        The more points a label has, the more of their features have a weight that is too small to keep.
         """
-        if self.arity is None:  # against the points of all labels, a classifier keeps more features
+        if self.arity is None:  # a classifier against the points of all labels keeps more features
             return _KEPT_AGAINST_ALL
         counts = label_counts(Y)
-        usual = Y.nnz / max(1, np.count_nonzero(counts))
+        points_per_label = Y.nnz / max(1, np.count_nonzero(counts))
         inner = _INNER_LEVEL * max(0.0, math.log(max(1, Y.shape[1] / self.max_leaf), self.arity))
-        return _KEPT * max(1.0, usual) ** -_KEPT_POWER * (1 + inner)
+        return _KEPT * max(1.0, points_per_label) ** -_KEPT_POWER * (1 + inner)
 
     def _choose_cost(self, X: csr_array, Y: csr_array, validation: Any) -> float:
-        """Return the cost as given, or the usual one, or, with few points, the one at which a tree ranks best.
+        """Return the cost of a fit.
 
-        Few are fewer than 20,000; held-out points are ranked.
+        It is the cost that was given, or else the usual one. With fewer than 20,000 points it is the one with which a
+        single tree ranks held-out points best.
         """
         if self.cost is not None:
             return float(self.cost)
@@ -157,15 +160,15 @@ class LabelTreeRanker(Ranker):
             X, Y = X[rows], Y[rows]
         most = max(_TRIAL_POINTS, _TRIAL_PAIRS // Y.shape[1])
         (X, Y), held = self._sampled(X, Y, most), self._sampled(held[0], held[1], most // 2)
-        if held[1].nnz == 0 or Y.nnz == 0:  # every point is the last one of a label
+        if held[1].nnz == 0 or Y.nnz == 0:  # every point is the only one of a label, so none could be held out
             return usual
         with progress.stage("choosing the cost"):
-            costs = [share * usual for share in _SHARES]
+            costs = [share * usual for share in _TRIED_SHARES]
             forests = self._grow(self._plant(X, Y, 1), X, Y, costs, tolerance_factor=2)
             return costs[_smallest_near_best(np.array([self._held_out_scores(f, Y, held) for f in forests]))]
 
-    def _sampled(self, X: csr_array, Y: csr_array, most: int) -> tuple[csr_array, csr_array]:
-        """Return at most `most` points, drawn at random."""
+    def _sampled(self, X: csr_array, Y: csr_array, most: int) -> Pair:
+        """Draw at most `most` points at random."""
         if X.shape[0] <= most:
             return X, Y
         rows = np.sort(np.random.default_rng(self._seed).choice(X.shape[0], most, replace=False))
@@ -178,10 +181,10 @@ class LabelTreeRanker(Ranker):
         copy._settled = self._steps.value("cost", lambda: self._choose_cost(rows, Y, None))
         return copy
 
-    def _held_out_scores(self, forest: Forest, Y: csr_array, held: tuple[csr_array, csr_array]) -> list[float]:
-        """Return nDCG@5 + PSnDCG@5 on each of up to ten folds of the held-out points.
+    def _held_out_scores(self, forest: Forest, Y: csr_array, held: Pair) -> list[float]:
+        """Compute nDCG@5 + PSnDCG@5 on each of up to ten folds of the held-out points.
 
-        The sum keeps rare labels from being traded for frequent ones.
+        PSnDCG is included so that a cost that ranks only frequent labels well is not chosen.
         """
         predicted = forest.predict(held[0], Y.shape[1], self._options(5, forest), self.n_jobs)
         labelled = labelled_rows(held[1])
@@ -191,7 +194,7 @@ class LabelTreeRanker(Ranker):
         return [metrics["nDCG@5"] + metrics["PSnDCG@5"] for metrics in measured]
 
     def _planted(self, X: csr_array, Y: csr_array) -> list[LabelTree]:
-        """Return the trees of labels of this fit, from a checkpoint if they are there."""
+        """Return the label trees of this fit, from a checkpoint if there is one."""
 
         def compute() -> tuple[dict[str, Any], Arrays]:
             trees = self._plant(X, Y, self.n_trees)
@@ -202,7 +205,7 @@ class LabelTreeRanker(Ranker):
         return [LabelTree(**without_prefix(f"{i}.", arrays)) for i in range(facts["n_trees"])]
 
     def _plant(self, X: csr_array, Y: csr_array, n_trees: int) -> list[LabelTree]:
-        """Return trees of labels, without weights."""
+        """Build label trees, without weights."""
         counts = label_counts(Y)
         labels = np.flatnonzero(counts).astype(np.int32)
         if self.arity is None or len(labels) <= self.max_leaf:
@@ -227,10 +230,10 @@ class LabelTreeRanker(Ranker):
         tolerance_factor: int = 1,
         steps: Steps = NO_STEPS,
     ) -> list[Forest]:
-        """Train the classifiers of the nodes of trees: one forest per cost, the smallest cost first.
+        """Train the classifiers of all nodes; return one forest per cost, in the order of `costs` (ascending).
 
-        `tolerance_factor` multiplies the tolerance of the solver. 2 is up to a third faster and chose the same cost in
-        21 of 24 trials, a neighbouring one in the rest.
+        `tolerance_factor` multiplies the tolerance of the solver. To choose a cost, 2 is up to a third faster than 1
+        and chose the same cost in 21 of 24 trials, and a neighbouring one in the others.
         """
         settings = SolverSettings(
             self.loss, tuple(costs), tolerance_factor * self.tolerance, threshold=self.threshold, dtype=self.dtype
@@ -239,7 +242,7 @@ class LabelTreeRanker(Ranker):
         return [Forest.join(trees, weights) for weights in per_cost]
 
     def _options(self, k: int, forest: Forest) -> Options:
-        width = self.beam if self.beam <= forest.widest_level else forest.widest_level  # a buffer is as wide
+        width = self.beam if self.beam <= forest.widest_level else forest.widest_level  # buffers are in proportion
         return search_options(width, self.loss, self.normalize, k)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
@@ -269,10 +272,10 @@ class LabelTreeRanker(Ranker):
 
 
 def _smallest_near_best(scores: np.ndarray) -> int:
-    """Return the first of several costs, ascending, that is as good as the best: within a standard error and 1 %.
+    """Return the position of the smallest cost whose mean score is within one standard error and 1 % of the best.
 
-    scores : (costs, folds). The final model is trained on more points than the trial, and more points suit a smaller
-    cost; a near tie therefore goes to the smaller one.
+    `scores` is (costs, folds), the smallest cost first. A small cost is preferred because the final model is trained on
+    more points than the trial, and with more points the best cost is smaller.
     """
     means = scores.mean(axis=1)
     behind = scores[means.argmax()] - scores

@@ -5,11 +5,15 @@ of length 1:
 
     s' = alpha s + (1 - alpha) sigma(<x, z>),    alpha by validation                        (``method="formula"``)
 
-The constant (1 - alpha) / 2 is subtracted, so that text without a common word adds nothing. The formula treats every
-label alike. By default a combiner (:mod:`longtail.combine`) is trained on held-out points instead: on
-the base's scores, on how much of the label's text the point has and the reverse, on how near the point is to the mean
-of the label's points, and on the label's frequency (``method="learnt"``). Either way candidates come from the base and
-from text alone, and where held-out points are ranked better by the base alone, it stays alone.
+The constant (1 - alpha) / 2 is subtracted, so that text without a common word adds nothing. The formula treats all
+labels alike.
+
+By default (``method="learnt"``) a combiner (:mod:`longtail.combine`) is trained on held-out points instead. Its
+features are the base's scores, how much of the label's text the point has and the reverse, the similarity of the point
+to the mean of the label's points, and the label's frequency.
+
+With both methods, candidates come from the base and from a search by text alone. If the base alone ranks held-out
+points better, it is used without text.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from longtail.combine.candidates import CandidateList
 from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, pack
-from longtail.combine.selection import DEPTH, compared, measures
+from longtail.combine.selection import LABELS_MEASURED, describe_choice, held_out_metrics
 from longtail.index.ranking import top_k
 from longtail.kernels.combine import unite
 from longtail.kernels.encode import SparseRows
@@ -59,16 +63,16 @@ class LabelText(Wrapper):
     base : Ranker
         Ranker to give label text to; a copy of it is fitted.
     method : {"learnt", "formula"}
-        A combiner trained on held-out points, or the paper's formula.
+        How base and text are combined: by a combiner trained on held-out points, or by the paper's formula.
     alpha : float, optional
-        Weight of the base in the formula, from 0 to 1; by validation if not given.
+        Weight of the base in the formula, from 0 to 1. By default the best value on held-out points.
     n_matches : int
-        Number of candidates per point by label text alone.
+        Number of candidates per point that are found by label text alone.
     n_candidates : int
         Number of candidates per point from the base.
     propensity_a, propensity_b : float
-        A and B of the propensity model behind the metrics that base and combination are compared by: 0.55 and 1.5,
-        but for Wikipedia (0.5, 0.4) and Amazon (0.6, 2.6).
+        A and B of the propensity model, in the metrics by which the base and the combination are compared. Use 0.5 and
+        0.4 for Wikipedia, 0.6 and 2.6 for Amazon, and the defaults elsewhere.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -79,11 +83,11 @@ class LabelText(Wrapper):
     report_ : list of dict
         Metrics of the base and of the combination on the held-out points; empty if there were too few.
     why_ : str
-        What was chosen by them.
+        What was chosen, and why.
     alone_ : bool
-        Whether the base was better by itself.
+        Whether the base is used without text.
     alpha_ : float
-        The weight that the formula uses.
+        The weight of the base in the formula.
 
     Examples
     --------
@@ -145,8 +149,8 @@ class LabelText(Wrapper):
             self._fit_base(X, Y, Z, validation)
             self.why_ += " No label text was given: give label_features, or use a data format that has label text."
             return
-        known = label_counts(Y) > 0  # a label without points has nothing but its text, and is not suggested
-        Z = select_entries(Z, known[entry_rows(Z)])
+        known = label_counts(Y) > 0
+        Z = select_entries(Z, known[entry_rows(Z)])  # labels without training points are not suggested
         self.matcher_ = TextMatch(self.n_matches, self.n_jobs).fit(X, Y, label_features=Z)
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
@@ -167,31 +171,34 @@ class LabelText(Wrapper):
         return replace(predictor, combiner=Combiner.untrained(predictor.layout(2)))
 
     def _learn(self, part: Pair, held: Pair, Z: csr_array) -> None:
-        """Choose how base and text are combined, by points that the base has not seen."""
+        """Learn how to combine base and text, on held-out points that the base was not fitted to."""
         X, Y = part
         self.predictor_ = self._predictor(X, Y, Z)
-        rows_known = labelled_rows(select_labels(held[1], label_counts(Y) > 0))
-        if not len(rows_known):
+        known = label_counts(Y) > 0
+        rows = labelled_rows(select_labels(held[1], known))
+        if not len(rows):
             return
-        X_held, Y_held = held[0][rows_known], held[1][rows_known]
-        Y_known = select_labels(Y_held, label_counts(Y) > 0)
+        X_held, Y_held = held[0][rows], held[1][rows]
+        Y_known = select_labels(Y_held, known)
         propensity = self.propensity_a, self.propensity_b
-        alone = measures(Y_known, self.base_.predict(X_held, self.n_candidates), Y, propensity)
+        alone = held_out_metrics(Y_known, self.base_.predict(X_held, self.n_candidates), Y, propensity)
         if self.method == "formula":
-            rows = {1.0: alone}
+            by_alpha = {1.0: alone}
             for alpha in _ALPHAS if self.alpha is None else (self.alpha,):
-                rows[alpha] = measures(Y_known, self._formula(X_held, alpha, DEPTH), Y, propensity)
-            best = max(sorted(rows, reverse=True), key=lambda alpha: rows[alpha]["goal"])
+                scores = self._formula(X_held, alpha, LABELS_MEASURED)
+                by_alpha[alpha] = held_out_metrics(Y_known, scores, Y, propensity)
+            best = max(sorted(by_alpha, reverse=True), key=lambda alpha: by_alpha[alpha]["goal"])
             self.alpha_ = best if self.alpha is None else self.alpha
-            self.alone_, together = self.alpha_ == 1, rows[self.alpha_]
+            self.alone_, together = self.alpha_ == 1, by_alpha[self.alpha_]
         else:
             layout = self.predictor_.layout(2)
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
-            together = measures(Y_known, pairs.cross_scored(layout, Y_held.shape, DEPTH), Y, propensity)
+            scores = pairs.cross_scored(layout, Y_held.shape, LABELS_MEASURED)
+            together = held_out_metrics(Y_known, scores, Y, propensity)
             self.alone_ = together["goal"] < alone["goal"]
             self.predictor_ = replace(self.predictor_, combiner=pairs.train(layout, Y, Y_held, 1))
         self.report_ = [{"model": "base"} | alone, {"model": self.method} | together]
-        self.why_ = compared(self.report_, "The base alone" if self.alone_ else "Base and label text")
+        self.why_ = describe_choice(self.report_, "The base alone" if self.alone_ else "Base and label text")
 
     # Prediction --------------------------------------------------------------------------------------------------
 
@@ -207,11 +214,11 @@ class LabelText(Wrapper):
         return self.predictor_.predict(X, self._listing, k, threads_for(X.shape[0], self.n_jobs))
 
     def _formula(self, X: csr_array, alpha: float, k: int) -> csr_array:
-        """Apply Table 4's formula to the candidates of base and text; a label that the base does not list scores 0.
+        """Apply the formula of Table 4 to the candidates of base and text; labels that the base does not list score 0.
 
-        sigma(0) = 0.5 is subtracted from every label, which leaves the order as it is. Otherwise labels that share no
-        word with the point would all have a high score, and re-ranking by inverse propensity, which multiplies scores,
-        would bring up whatever is rare.
+        sigma(0) = 0.5 is subtracted from the score of every label, which does not change the order. Otherwise labels
+        without a common word with the point would have high scores, and re-ranking by inverse propensity, which
+        multiplies scores, would put any rare label first.
         """
         points, jobs = SparseRows.of(X), threads_for(X.shape[0], self.n_jobs)
         n = X.shape[0]
@@ -225,9 +232,8 @@ class LabelText(Wrapper):
         own[rows, where[:first]] = lists.scores[:first]
         product = self.predictor_.profile.likeness(points, labels, jobs)[:, :, 0].astype(np.float64)
         mixed = alpha * own + (1 - alpha) * (logistic(product) - 0.5)
-        counts = (labels >= 0).sum(axis=1)
         filled = labels >= 0
-        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        ptr = np.concatenate([[0], np.cumsum(filled.sum(axis=1))]).astype(np.int32)
         best = top_k(csr_array((mixed[filled], labels[filled], ptr), shape=(n, self.n_labels_)), k)
         return csr_array((bounded_scores(best.data), best.indices, best.indptr), shape=best.shape)
 

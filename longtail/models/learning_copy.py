@@ -1,7 +1,7 @@
-"""Learning that succeeds as a whole, or changes nothing.
+"""Make a method that learns succeed completely or change nothing.
 
-Kernels take what is learnt as addresses. A ranker with the arrays of one fit and the sizes of another, as a refused
-memory limit, training that diverges, or Ctrl-C could leave it, would read memory that is not its own.
+A fit may end early: a memory limit, diverging training, Ctrl-C. A ranker left with the arrays of one fit and the sizes
+of another would be dangerous, because kernels use arrays as addresses and would read memory that is not theirs.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def learns_on_a_copy(method: Method) -> Method:
-    """Decorate a method that learns: it runs on a shallow copy, whose attributes the object takes in one step.
+    """Run a method that learns on a shallow copy; the object takes over the copy's attributes in one step at the end.
 
-    A method that fails or is interrupted leaves the object as it was. What an attribute holds belongs to the object and
-    to its copy alike: the method assigns new values and changes none in place. No array is copied, but an earlier model
-    stays in memory until the new one is complete.
+    A method that fails or is interrupted leaves the object unchanged. Object and copy share the values of their
+    attributes, so the method must assign new values and must not change values in place. No array is copied, but an
+    earlier model stays in memory until the new one is complete.
     """
 
     @wraps(method)
     def learn(self: Any, *args: Any, **kwargs: Any) -> Any:
-        twin = copy(self)
-        method(twin, *args, **kwargs)
-        self.__dict__ = twin.__dict__
+        learner = copy(self)
+        method(learner, *args, **kwargs)
+        self.__dict__ = learner.__dict__
         return self
 
     return learn  # type: ignore[return-value]

@@ -1,9 +1,9 @@
 """Parabel: balanced binary label trees with linear classifiers (Prabhu et al., 2018).
 
-Labels are split in two again and again by balanced 2-means on the mean features of their points, until a group is
-small. Every node has a classifier that separates its points from its sibling's, every label one that separates it from
-the other labels of its group. The score of a label is the product of the probabilities on its path, averaged over the
-trees.
+Labels are split into two halves by balanced 2-means on the mean features of their points, then each half is split,
+until groups are small. The classifier of a node separates its points from those of its sibling, the classifier of a
+label its points from those of the other labels of its group. The score of a label is the product of the probabilities
+on the path from the root to the label, averaged over the trees.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ class Parabel(LabelTreeRanker):
     max_leaf : int
         Number of labels under one node, at most.
     loss : {"squared_hinge", "logistic"}
-        Loss of a point on the wrong side of its margin. The logistic loss wants a `cost` near 10.
+        Loss of the classifiers. With the logistic loss, set `cost` to about 10.
     cost : float or None
-        C, the weight of the loss against the regulariser. More fits the training points more
-        closely. None chooses it on held-out points.
+        C, the weight of the loss against the regulariser. A larger cost fits the training points more closely. None
+        chooses it on held-out points.
     tolerance : float
-        Stop a solve when no dual gradient is larger. Smaller values are slower and rarely more accurate.
+        Dual gradient at which the solver stops. Smaller values are slower and rarely more accurate.
     threshold : float
-        Drop weights of smaller magnitude. A larger threshold makes the model smaller and faster, and less accurate.
+        Magnitude below which weights are dropped. A larger threshold makes the model smaller, faster and less accurate.
     dtype : {"int8", "float32"}
         Type of the stored weights. int8, with one scale per node, halves the model and cost no accuracy on any data set
         tried.
     normalize : bool
-        Scale points to length 1 first, so that `cost` means the same for any features.
+        Scale points to length 1, so that the same `cost` suits all kinds of features.
     beam : int
-        Number of nodes kept per level at prediction. More are slower and miss fewer labels.
+        Number of nodes kept per level at prediction. More nodes are slower and miss fewer labels.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : None, int, Generator or RandomState

@@ -1,17 +1,20 @@
 """PfastreXML: FastXML for rare labels (Jain, Prabhu and Varma, KDD 2016).
 
 Rare labels are missing from the data more often than frequent ones. Labels are therefore weighted by their inverse
-propensity, both where points are split (by propensity-scored nDCG) and in the leaves. The labels that the trees find
-are re-ranked by the distance of the point from the centroid of the label's points, which needs few of them:
+propensity, both when points are split (by propensity-scored nDCG) and in the leaves. The labels that the trees find are
+re-ranked by the distance of the point from the centroid of the label's points. A centroid needs only a few points, so
+it helps rare labels:
 
     score = P^alpha * exp(-gamma / 2 |x - mu|^2)^(1 - alpha)
 
-Choices made here: weights are divided by the largest, so that P lies in (0, 1), which does not change the ranking. The
-weight of a label that occurs in a given share of the points falls as points are added, relative to the largest all the
-more: a fit to more points would score the same labels lower. Calibration learns from fits to fewer points, so scores
-are made relative to the weight of a usual label and returned as s / (1 + s). With 6,000 points of tate and 20 trees,
-the expected calibration error at 1 fell from 2.5 to 1.6 points (12,000 other training points). A centroid is the mean
-of its points, reduced to its 256 strongest features, so that a frequent label costs no more than any other.
+Choices made here. Weights are divided by the largest one, so that P lies in (0, 1); the ranking does not change. A
+centroid is the mean of its points, reduced to its 256 strongest features, so that a frequent label needs no more memory
+than any other.
+
+Scores are divided by the weight of a typical label and returned as s / (1 + s). Without it, they would depend on the
+number of points: with more points, most weights are smaller relative to the largest one, and the same labels would get
+lower scores. Calibration would suffer, because it learns from fits to fewer points. With 6,000 points of tate and 20
+trees, the expected calibration error at 1 fell from 2.5 to 1.6 points (12,000 other training points).
 """
 
 from __future__ import annotations
@@ -36,8 +39,8 @@ class PfastreXML(FastXML):
     Parameters
     ----------
     n_trees : int
-        Number of trees, each from its own random start. Time and memory grow with it, and accuracy more and more
-        slowly.
+        Number of trees, each from its own random start. More trees take more time and memory, and each adds less
+        accuracy than the one before.
     max_leaf : int
         Number of points in a leaf, at most.
     labels_per_leaf : int
@@ -46,13 +49,14 @@ class PfastreXML(FastXML):
         C, the weight of the logistic loss against the L1 norm of a separator. By default 2, 4 or 8, whichever gives
         held-out points the best propensity-scored ranking with a few trees.
     alpha : float
-        Weight of the trees against the centroids, from 0 to 1. At 1, centroids are not used.
+        Weight of the trees against the centroids, from 0 to 1. With 1, centroids are not used.
     gamma : float
         How fast the score of a centroid decreases with distance.
     propensity_a, propensity_b : float
-        A and B of the propensity model: 0.55 and 1.5, except for Wikipedia (0.5, 0.4) and Amazon (0.6, 2.6).
+        A and B of the propensity model. Use 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon, and the defaults
+        elsewhere.
     normalize : bool
-        Scale points for the trees as FastXML does, and to length 1 where they are compared with centroids.
+        Scale points for the trees as FastXML does, and to length 1 when they are compared with centroids.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : None, int, Generator or RandomState
@@ -108,15 +112,15 @@ class PfastreXML(FastXML):
         self.usual_ = float(weights.mean() / weights.max()) if len(weights) else 1.0
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
-        found = super()._predict(X, k)
-        return csr_array((self._relative(found.data), found.indices, found.indptr), shape=found.shape)
+        scores = super()._predict(X, k)
+        return csr_array((self._relative(scores.data), scores.indices, scores.indptr), shape=scores.shape)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         labels, scores = super()._rank(indices, values, k)
         return labels, self._relative(scores)
 
     def _relative(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores relative to a usual label's weight, in (0, 1) and in the same order."""
+        """Divide scores by the weight of a typical label, and map them to (0, 1) in the same order."""
         scores = scores / np.float32(self.usual_**self.alpha)
         return scores / (1 + scores)
 

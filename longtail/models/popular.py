@@ -1,7 +1,7 @@
-"""Popular: the most frequent labels, the same for every point. The baseline that any model must beat.
+"""Popular: the most frequent labels, the same for every point. It is the baseline that any model must beat.
 
-It shows how much of a metric label frequency alone explains: on skewed labels its P@1 can look respectable while its
-propensity-scored metrics and its coverage are close to 0.
+It shows how much of a metric is due to label frequency alone. If a few labels are very frequent, its P@1 may be high,
+while its propensity-scored metrics and its coverage are close to 0.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from longtail.models.base import Arrays, Ranker
-from longtail.sparse import bounded_scores, from_top_k, label_counts
+from longtail.sparse import Pair, bounded_scores, from_top_k, label_counts
 from longtail.store import Stored
 from longtail.store.invariants import Rules, floats, indices
 
@@ -29,9 +29,7 @@ class Popular(Ranker):
     def __init__(self) -> None:
         pass
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         counts = label_counts(Y)
         order = np.argsort(-counts, kind="stable")  # equal counts by smaller index
         self.labels_ = order[: np.count_nonzero(counts)].astype(np.int32)

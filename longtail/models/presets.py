@@ -1,8 +1,8 @@
-"""Presets: named sets of values for the parameters that a user leaves open.
+"""Presets: named sets of values for the parameters that a user does not give.
 
-A parameter that a preset decides has the default None in the constructor; a value that is given always wins, even if
-it equals the preset's. Parameters that few users turn have no place in the constructor: they are given by name in
-``advanced={"name": value}``, and a value in it always wins too, None included.
+A parameter that presets have a value for is None by default in the constructor. A value that the user gives always
+takes precedence over the preset. Parameters that few users change are not in the constructor. They are given by name in
+``advanced={"name": value}``, and also take precedence, even if the value is None.
 
 >>> from longtail.models.dxml import DXML
 >>> DXML(preset="paper").settings().window
@@ -42,14 +42,14 @@ class PresetRanker(Ranker):
     _advanced: ClassVar[Mapping[str, Constraint]] = {}
 
     def settings(self) -> SimpleNamespace:
-        """Return every parameter with its value: as given, or as the preset has it.
+        """Return every parameter with its value, as given or from the preset.
 
-        A value of None is left to ``fit``, which chooses by the data.
+        A value of None means that ``fit`` chooses by the data.
         """
         given = {name: value for name, value in self.get_params(deep=False).items() if name != "advanced"}
-        decided = self._presets[self.preset]
-        known = {name: decided.get(name) if value is None else value for name, value in given.items()}
-        return SimpleNamespace(**(dict(decided) | known | dict(self.advanced or {})))
+        preset = self._presets[self.preset]
+        resolved = {name: preset.get(name) if value is None else value for name, value in given.items()}
+        return SimpleNamespace(**(dict(preset) | resolved | dict(self.advanced or {})))
 
     def _setting(self, name: str) -> Any:
         """Return one of :meth:`settings`, fast enough for every prediction of one point."""
@@ -59,9 +59,9 @@ class PresetRanker(Ranker):
         return self._presets[self.preset][name] if value is None else value
 
     def _check_params_if_changed(self, always: bool = False) -> None:
-        """Compare parameters with their constraints, unless none was set since, in `advanced` neither."""
+        """Compare the parameters with their constraints, if one was set since the last time, also in `advanced`."""
         advanced = self.advanced
-        if advanced is None and self._checked and not always:  # a dict in its place would have been noticed
+        if advanced is None and self._checked and not always:  # setting `advanced` would have reset `_checked`
             return
         given = (*advanced, *advanced.values()) if isinstance(advanced, Mapping) else (advanced,)
         before = self.__dict__.get("_advanced_checked", ())
@@ -70,7 +70,7 @@ class PresetRanker(Ranker):
         self._advanced_checked = given
 
     def check_params(self) -> None:
-        """Compare every parameter, those in `advanced` too, with its constraint."""
+        """Compare every parameter, also those in `advanced`, with its constraint."""
         super().check_params()
         if self.advanced is None:
             return
@@ -80,12 +80,12 @@ class PresetRanker(Ranker):
             )
         for name, value in self.advanced.items():
             if name not in self._advanced:
-                raise SettingsError(f"advanced has {name!r}, which {self._where(name)}")
+                raise SettingsError(f"advanced has {name!r}, which {self._why_not_advanced(name)}")
             if not self._advanced[name].allows(value):
                 raise SettingsError(f"{name} is {value_shown(value)}; give {self._advanced[name]}")
 
-    def _where(self, name: str) -> str:
-        """Return where a name belongs that `advanced` cannot hold."""
+    def _why_not_advanced(self, name: str) -> str:
+        """Complete the error message for a name that is not an advanced parameter."""
         if name in self._defaults():
             return f"is a parameter of its own: {type(self).__name__}({name}=…)"
         close = difflib.get_close_matches(str(name), list(self._advanced), n=1)
@@ -94,10 +94,10 @@ class PresetRanker(Ranker):
 
     @classmethod
     def _all_constraints(cls) -> dict[str, Constraint]:
-        """Add that `preset` is a known one, and that None leaves a parameter to the preset."""
+        """Return all constraints; parameters that presets have a value for may also be None."""
         constraints = super()._all_constraints()
-        decided = next(iter(cls._presets.values()), {})
-        open_ones = {name for name, default in cls._defaults().items() if default is None and name in decided}
-        constraints = {name: optional(rule) if name in open_ones else rule for name, rule in constraints.items()}
-        named: dict[str, Constraint] = {"preset": OneOf(*cls._presets), "advanced": Anything("a dict, or None")}
-        return named | constraints
+        preset = next(iter(cls._presets.values()), {})
+        in_presets = {name for name, default in cls._defaults().items() if default is None and name in preset}
+        constraints = {name: optional(rule) if name in in_presets else rule for name, rule in constraints.items()}
+        own: dict[str, Constraint] = {"preset": OneOf(*cls._presets), "advanced": Anything("a dict, or None")}
+        return own | constraints

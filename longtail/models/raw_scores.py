@@ -1,4 +1,4 @@
-"""Raw scores of a network as probabilities: a slope and an offset, learnt from some points."""
+"""Turn raw scores of a network into probabilities by a slope and an offset, learnt from some points."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from scipy.sparse import csr_array
 from longtail.combine.logistic import fit_logistic
 from longtail.sparse import bounded_scores, logistic
 
-_BEST_LABELS = 50  # best labels per point that are learnt from
+_BEST_LABELS = 50  # labels per point, the best ones, from which slope and offset are learnt
 
 
 def calibrate(
     search: Callable[[csr_array, int], tuple[np.ndarray, np.ndarray]], X: csr_array, Y: csr_array
 ) -> tuple[float, float]:
-    """Return the slope and offset that turn raw scores into log odds.
+    """Learn the slope and offset that turn raw scores into log odds.
 
     Parameters
     ----------
     search : callable
-        From points and k to the k best labels and their raw scores, (N, k) each.
+        Given points and k, returns the k best labels and their raw scores, (N, k) each.
     X, Y : csr_array
-        Points, best held-out ones, and their labels.
+        Points and their labels. Give held-out points if there are any.
     """
     k = min(_BEST_LABELS, Y.shape[1])
     labels, raw = search(X, k)
@@ -36,8 +36,8 @@ def calibrate(
 
 
 def probabilities(raw: np.ndarray, loss: str, slope: float, offset: float) -> np.ndarray:
-    """Return raw scores (N, k), best first, of a network trained with this loss as scores in (0, 1)."""
-    if loss == "softmax":  # as softmax, without the sum over all labels, which a search does not compute
+    """Turn raw scores (N, k), best first, of a network trained with `loss` into scores in (0, 1)."""
+    if loss == "softmax":  # softmax relative to the best label: a search does not compute the sum over all labels
         best = raw[:, :1]
         return bounded_scores(np.exp(raw - best) / (1 + np.exp(-np.clip(best, -30, 30))))
     return bounded_scores(logistic(slope * raw + offset))

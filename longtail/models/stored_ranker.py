@@ -1,7 +1,8 @@
 """Save rankers to model folders and load them.
 
-A ranker has facts (JSON values), arrays, and parts, which are rankers themselves. Before anything of a folder is used,
-its facts and arrays are compared with what the class declares: a kernel takes arrays as addresses.
+A ranker is stored as facts (JSON values), arrays, and parts, which are rankers themselves. When a folder is loaded, its
+facts and arrays are checked against the rules that the class declares before they are used. Kernels use arrays as
+addresses, so that a damaged array could make them read memory that is not theirs.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ _STORED: dict[str, Constraint] = {
     "n_labels": Integer(1),
     "parts": ListOf(Text()),
 }
-_PATHS = ("checkpoint", "cache")  # of the machine a model was trained on: neither stored nor taken from a folder
+_PATHS = ("checkpoint", "cache")  # parameters that are paths of the training machine; they are not stored
 
 
 class StoredRanker(Params):
-    """Base of :class:`longtail.models.base.Ranker`: saving, and what is checked when a folder is loaded."""
+    """Base of :class:`longtail.models.base.Ranker` that saves and loads models."""
 
     kind: ClassVar[str] = ""  # the name in model folders and on the command line
     n_features_in_: int
     feature_names_in_: np.ndarray
     n_labels_: int
     label_map_: LabelMap | None = None  # labels that were merged or retired after the fit
-    _facts: ClassVar[Mapping[str, Constraint]] = {}  # what the facts of `_state` must be when a model is loaded
+    _facts: ClassVar[Mapping[str, Constraint]] = {}  # constraints of the facts of `_state`, checked after loading
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write the model to `folder`, whole or not at all. Read it back with :func:`longtail.load`."""
+        """Write the model to `folder`, completely or not at all. Load it with :func:`longtail.load`."""
         self._check_fitted()
         with store.atomic_folder(folder) as fresh:
             self._write(fresh)
@@ -66,7 +67,7 @@ class StoredRanker(Params):
             part._write(folder / name)
 
     def _check_loadable(self) -> None:
-        """Refuse a subclass with other parameters than the class that would read its folder."""
+        """Raise an error for a subclass whose parameters differ from those of the class that would load its folder."""
         from longtail.models import MODELS
 
         if self.kind not in MODELS:
@@ -82,7 +83,7 @@ class StoredRanker(Params):
 
     @classmethod
     def _check_stored(cls, stored: store.Stored, parts: dict[str, Any]) -> None:
-        """Check all that a model folder holds, before any of it is used."""
+        """Check everything in a model folder before it is used."""
         declared: dict[str, Constraint] = dict(_STORED)
         for ancestor in reversed(cls.__mro__):
             declared |= ancestor.__dict__.get("_facts", {})
@@ -120,7 +121,7 @@ class StoredRanker(Params):
 
     @classmethod
     def _array_rules(cls, stored: store.Stored, parts: dict[str, Any]) -> Rules:
-        """Declare what the arrays of `_state` must be; D and L are the numbers of features and labels."""
+        """Declare the rules that the arrays of `_state` must meet; D and L are the numbers of features and labels."""
         raise AssertionError(f"{cls.__name__} must define _array_rules")
 
     @classmethod
@@ -131,14 +132,14 @@ class StoredRanker(Params):
         return model
 
     def _take_state(self, stored: store.Stored, parts: dict[str, Any]) -> None:
-        """Restore the learnt state; parameters stay."""
+        """Restore what was learnt; the parameters stay."""
         self.n_features_in_, self.n_labels_ = stored.meta["n_features"], stored.meta["n_labels"]
         self._keep_feature_names(stored.meta.get("feature_names"))
         self.label_map_, arrays = LabelMap.taken_from(stored.arrays)
         self._restore(stored.meta, arrays, parts)
 
     def _take_over(self, folder: Path) -> None:
-        """Become what `_write` wrote to a folder, but for the parameters."""
+        """Restore what was learnt from a folder that `_write` wrote; the parameters stay."""
         stored = store.read(folder, mmap=False)
         self._take_state(stored, {name: _read_part(folder / name) for name in stored.meta["parts"]})
 
@@ -155,7 +156,7 @@ class StoredRanker(Params):
     # What an algorithm defines -----------------------------------------------------------------------------------
 
     def _state(self) -> tuple[dict[str, Any], Arrays, dict[str, Any]]:
-        """Return what is learnt: small facts as JSON values, arrays, and the rankers that this one wraps."""
+        """Return what was learnt: small facts as JSON values, arrays, and the rankers inside this one."""
         raise AssertionError(f"{type(self).__name__} must define _state")
 
     def _restore(self, facts: dict[str, Any], arrays: Arrays, parts: dict[str, Any]) -> None:
@@ -163,12 +164,12 @@ class StoredRanker(Params):
 
 
 def _holds_rankers(value: Any) -> bool:
-    """Return whether a parameter is a list of rankers: these are parts of a model and not among its settings."""
+    """Return whether a parameter is a list of rankers, which are stored as parts of the model."""
     return isinstance(value, list | tuple) and any(isinstance(part, StoredRanker) for part in value)
 
 
 def _read_part(folder: Path) -> Any:
-    """Return a ranker from a step of a checkpoint."""
+    """Read a ranker from a step of a checkpoint."""
     from longtail.models import MODELS
 
     stored = store.read(folder, mmap=False)

@@ -2,17 +2,18 @@
 
 Reference: §3.3 of "Improving tail label prediction for extreme multi-label learning", submitted to ICLR 2021.
 
-The ⌊τL⌋ most frequent labels are the head, the others the tail. One copy of the base is fitted to the points that have
-head labels, with these alone; another to those that have tail labels, with these alone and with `n_aug` altered copies
-of each point: some features left out, the values of some exchanged. A rare label then never competes with a frequent
-one for the same classifier, and has more to learn from.
+The ⌊τL⌋ most frequent labels are the head, the others the tail. Two copies of the base are fitted, one per side. The
+head's copy sees head labels and the points that have some. The tail's copy sees tail labels and the points that have
+some, and in addition `n_aug` altered copies of each point, in which some features are left out and some values are
+exchanged. So a rare label does not compete with frequent ones, and has more points to learn from.
 
-The paper leaves open how the two are put together. ``preset="paper"`` takes the plain union: each label has the score
-that its own side gives it. But each side was fitted to its own points, so that their scores are on different scales,
-and the tail's copy has never met a point without tail labels. ``preset="fast"`` therefore gives each side these points
-as an extra class, "none of these" (`rest`), and trains a combiner on held-out points (:mod:`longtail.combine`). Scores
-are then multiplied by the inverse propensity of the label to the power `tilt`, as far as that costs no more than a
-point of P@1 on the held-out points: the purpose is the tail. With ``tilt=0`` scores are probabilities.
+The paper does not say how to combine the two. ``preset="paper"`` takes the plain union: each label has the score of its
+own side. But the sides are fitted to different points, so that their scores have different scales, and the tail's copy
+never sees a point without tail labels. ``preset="fast"`` therefore adds the other points to each side as an extra class
+"none of these" (`rest`), and trains a combiner on held-out points (:mod:`longtail.combine`).
+
+At the end, scores are multiplied by the inverse propensity of the label to the power `tilt`. The power is the largest
+one that costs no more than one point of P@1 on the held-out points. With ``tilt=0`` scores are probabilities.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from longtail.combine.candidates import CandidateList
 from longtail.combine.combiner import Combiner
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor
-from longtail.combine.selection import measures
+from longtail.combine.selection import held_out_metrics
 from longtail.data.augment import augmented
 from longtail.engine import current, memory
 from longtail.index.ranking import top_k
@@ -37,7 +38,7 @@ from longtail.labels.head_tail import head
 from longtail.metrics import inverse_propensity
 from longtail.models.base import Arrays, Ranker, data_bytes
 from longtail.models.presets import PresetRanker
-from longtail.models.wrapper import Wrapper, check_base
+from longtail.models.wrapper import Wrapper
 from longtail.params import (
     DROPOUT,
     NOT_NEGATIVE,
@@ -57,12 +58,12 @@ from longtail.store.facts import ROWS, Text
 from longtail.store.invariants import Rules, floats
 
 _TILTS = (0.0, 0.125, 0.25, 0.375, 0.5, 0.75, 1.0)
-_PRICE = 1.0  # points of P@1 that tilting may cost on the held-out points
-_MANY_LABELS_FROM = {"fast": 100_000, "paper": 10_000}  # from here on τ is 0.01; the paper has 0.1 for 3,993 labels
+_MOST_LOST = 1.0  # points of P@1 that the tilt may cost on the held-out points
+_MANY_LABELS_FROM = {"fast": 100_000, "paper": 10_000}  # from here on τ is 0.01; the paper uses 0.1 for 3,993 labels
 
 
 class Side(NamedTuple):
-    """A copy of the base to be fitted, and whether its labels are those of the tail."""
+    """A copy of the base to be fitted, and whether it gets the tail labels or the head labels."""
 
     copy: Ranker
     tail: bool
@@ -78,23 +79,24 @@ class TAug(Wrapper, PresetRanker):
     base : Ranker
         Ranker to fit twice; copies of it are fitted.
     preset : {"fast", "paper"}
-        Values of the other parameters: with a combiner trained on held-out points, or the paper's plain union.
+        Values of the other parameters: with a combiner trained on held-out points, or with the paper's plain union.
     tau : float, optional
-        Share of labels that are head labels. By default 0.1, or 0.01 from 100,000 labels on (paper: from 10,000), and
-        with few labels what comes nearest to it and leaves neither side empty.
+        Share of labels that are head labels. By default 0.1, or 0.01 from 100,000 labels on (paper: from 10,000). With
+        few labels it is changed as little as possible so that neither side is empty.
     n_aug : int, optional
-        Number of altered copies of each point of the tail.
+        Number of altered copies of each point of the tail. More copies are slower.
     dropout : float, optional
-        Probability of leaving a feature out of a copy.
+        Probability that a feature is left out of a copy.
     swap : float, optional
-        Share of a copy's features whose values are exchanged.
+        Share of a copy's features whose values are exchanged with each other.
     tilt : float, optional
-        Power of the inverse propensity that scores are multiplied with. In the fast preset chosen by validation, in the
-        paper's 0.
+        Power of the inverse propensity by which scores are multiplied. A higher power ranks rare labels higher, at a
+        cost in P@1. In the fast preset it is chosen on held-out points, in the paper's it is 0.
     n_candidates : int
         Number of candidates per point from each side.
     propensity_a, propensity_b : float
-        Constants of the propensity model.
+        A and B of the propensity model. Use 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon, and the defaults
+        elsewhere.
     advanced : dict, optional
         Settings that only experiments need: ``rest`` (add the other points to each side as an extra "none of these"
         class), ``combine`` (train a combiner, or take the plain union), ``whole`` (also train a copy on all labels and
@@ -108,13 +110,13 @@ class TAug(Wrapper, PresetRanker):
     Attributes
     ----------
     base_, tail_, whole_ : Ranker
-        The fitted copies for head labels, for tail labels and for all of them; the last may be None.
+        The fitted copies for head labels, for tail labels and for all labels; the last is None unless ``whole`` is set.
     tilt_ : float
         The power in use.
     why_ : str
-        How that was chosen.
+        Why this power was chosen.
     report_ : list of dict
-        Metrics on the held-out points at each tilt tried; empty if there were too few.
+        Metrics on the held-out points for each power tried; empty if there were too few points.
 
     Examples
     --------
@@ -198,10 +200,10 @@ class TAug(Wrapper, PresetRanker):
         self.random_state = random_state
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
-        """Return an unfitted copy around a tuned base, with the tilt that is chosen for this data.
+        """Return an unfitted copy around a tuned base, with the tilt that is best for this data.
 
-        Scores of copies with tilts of their own do not compare. Where these were mixed to calibrate TAug, its expected
-        calibration error at 1 on other training points of Tate titles was 3.3 points instead of 2.1.
+        Copies with different tilts would score on different scales. When TAug was calibrated with such copies, its
+        expected calibration error at 1 on other training points of Tate titles was 3.3 points instead of 2.1.
         """
         copy = super().tuned(X, Y, Z)
         if copy.settings().tilt is None:
@@ -229,27 +231,27 @@ class TAug(Wrapper, PresetRanker):
             rows, rest = self._hold_out(Y)
             part, held = (X[rows], Y[rows]), (X[rest], Y[rest])
         assert held is not None
-        wanted = settings.combine or settings.tilt is None
-        both = select_labels(part[1], is_head).nnz and select_labels(part[1], ~is_head).nnz
-        self._keep_labels(*part, Z, None)
-        known = select_labels(held[1], label_counts(part[1]) > 0)
-        if wanted and known.nnz and both:
+        needs_held_out = settings.combine or settings.tilt is None
+        has_both_sides = select_labels(part[1], is_head).nnz and select_labels(part[1], ~is_head).nnz
+        self._set_predictor(*part, Z, None)
+        Y_known = select_labels(held[1], label_counts(part[1]) > 0)
+        if needs_held_out and Y_known.nnz and has_both_sides:
             self._fit_sides(recipe, *part, Z, is_head, "part")
-            rows_known = labelled_rows(known)
-            self._integrate(part[1], (held[0][rows_known], known[rows_known]))
+            rows = labelled_rows(Y_known)
+            self._learn_from_held_out(part[1], (held[0][rows], Y_known[rows]))
             if validation is not None:
                 return
         self._fit_sides(recipe, X, Y, Z, is_head, "all")
-        self._keep_labels(X, Y, Z, self.predictor_.combiner)
+        self._set_predictor(X, Y, Z, self.predictor_.combiner)
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: both sides at once, the tail with its altered copies."""
-        copies = (2 + self.settings().n_aug) / 3  # the share of tail points is that of benchmarks/scale/run.py
-        side = check_base(self.base, type(self).__name__).memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
+        """Estimate the bytes of a fit: both sides at the same time, the tail with its altered copies."""
+        copies = (2 + self.settings().n_aug) / 3  # with the share of tail points in benchmarks/scale/run.py
+        side = self._checked_base().memory_needed(X, Y, Z) + 2 * data_bytes(X, Y, Z)
         return 2 * side + data_bytes(X, Y) * copies
 
     def _head(self, Y: csr_array) -> np.ndarray | None:
-        """Return which labels are head labels; None where there is but one label and `tau` was not given."""
+        """Select the head labels; None if there is only one label and `tau` is not given."""
         if self.tau is not None:
             return head(Y, self.tau)
         n_seen = len(np.unique(Y.indices))
@@ -259,25 +261,27 @@ class TAug(Wrapper, PresetRanker):
     def _fit_sides(
         self, recipe: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None, is_head: np.ndarray, points: str
     ) -> None:
-        """Fit a copy of the base for each side, at once where memory allows, and one for both where wanted.
+        """Fit a copy of the base per side, in parallel if memory allows, and with ``whole`` one to all labels.
 
-        `points` is the name of these points in a checkpoint.
+        `points` names these points in a checkpoint.
         """
         settings = self.settings()
         sides = [Side(self._copy_of(recipe, f"{points}-{name}"), name == "tail") for name in ("head", "tail")]
-        free, held_twice = memory.available(), 8.0 * X.nnz * 6 * (2 + settings.n_aug)
-        at_once = self.n_jobs if free is None or free > held_twice else 1
+        free, needed = memory.available(), 8.0 * X.nnz * 6 * (2 + settings.n_aug)
+        n_jobs = self.n_jobs if free is None or free > needed else 1
         shared = X, Y, Z, is_head, settings, self._seed
-        if current().remote and recipe._shares_tasks:  # the tail takes several times as long as the head
+        if (
+            current().remote and recipe._shares_tasks
+        ):  # each on the whole cluster: the tail takes far longer than the head
             self.base_, self.tail_ = (_fit_side(side, *shared) for side in sides)
         else:
-            self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=at_once, uses_whole_machine=True)
+            self.base_, self.tail_ = current().map(_fit_side, sides, shared, n_jobs=n_jobs, uses_whole_machine=True)
         self.whole_ = None
         if settings.whole:
             self.whole_ = self._copy_of(recipe, f"{points}-whole").fit(X, Y, label_features=Z)
 
-    def _integrate(self, Y_train: csr_array, held: Pair) -> None:
-        """Train the combiner and choose the tilt, by points that no copy has seen."""
+    def _learn_from_held_out(self, Y_train: csr_array, held: Pair) -> None:
+        """Train the combiner and choose the tilt, on points that no copy was fitted to."""
         X, Y = held
         settings = self.settings()
         if settings.combine:
@@ -289,27 +293,27 @@ class TAug(Wrapper, PresetRanker):
             scores = self._united(X, self.n_candidates)
         for tilt in _TILTS if settings.tilt is None else sorted({0.0, settings.tilt}):
             tilted = self._tilted(scores, tilt, self.n_candidates)
-            row = measures(Y, tilted, Y_train, (self.propensity_a, self.propensity_b))
+            row = held_out_metrics(Y, tilted, Y_train, (self.propensity_a, self.propensity_b))
             self.report_.append({"model": f"tilt {tilt:g}", "tilt": tilt} | row)
         if settings.tilt is None:
-            enough = self.report_[0]["P@1"] - _PRICE
-            self.tilt_ = max(row["tilt"] for row in self.report_ if row["P@1"] >= enough)
+            lowest = self.report_[0]["P@1"] - _MOST_LOST
+            self.tilt_ = max(row["tilt"] for row in self.report_ if row["P@1"] >= lowest)
         plain, used = self.report_[0], next(row for row in self.report_ if row["tilt"] == self.tilt_)
         self.why_ = (
             f"A tilt of {self.tilt_:g}: on held-out points PSP@1 goes from {plain['PSP@1']:.2f} to {used['PSP@1']:.2f} "
             f"and P@1 from {plain['P@1']:.2f} to {used['P@1']:.2f}."
         )
 
-    def _keep_labels(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
-        """Keep what is known of labels from the points in use."""
+    def _set_predictor(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
+        """Set the predictor and the label weights for these points; without a combiner it has an untrained one."""
         settings = self.settings()
         profile = LabelProfile.of(X, Y, Z, self.n_jobs) if settings.text else LabelProfile()
         predictor = CandidatePredictor(
             [], frequencies(Y), label_counts(Y) == 0, profile, width=max(2, self.n_candidates)
         )
-        fresh = Combiner.untrained(predictor.layout(3 if settings.whole else 2))
-        self.predictor_ = replace(predictor, combiner=combiner or fresh)
-        counts = np.append(label_counts(Y), 0)  # relative to a label without points, whether there is one or not
+        untrained = Combiner.untrained(predictor.layout(3 if settings.whole else 2))
+        self.predictor_ = replace(predictor, combiner=combiner or untrained)
+        counts = np.append(label_counts(Y), 0)  # weights are relative to a label without points, real or not
         weights = inverse_propensity(counts=counts, n_points=Y.shape[0], A=self.propensity_a, B=self.propensity_b)
         self.weights_ = (weights[:-1] / weights[-1]).astype(np.float32)
 
@@ -320,10 +324,10 @@ class TAug(Wrapper, PresetRanker):
         assert self.tail_ is not None
         sides = self.base_, self.tail_
         whole = [] if self.whole_ is None else [self.whole_.predict(X, k)]
-        if self.tail_.n_labels_ == self.n_labels_:  # fitted without `rest`, whatever it is set to now
+        if self.tail_.n_labels_ == self.n_labels_:  # fitted without `rest`, which may have been changed since
             return [side.predict(X, k) for side in sides] + whole
-        real = np.arange(self.n_labels_ + 1) < self.n_labels_
-        scores = [select_labels(side.predict(X, k + 1), real) for side in sides]
+        is_label = np.arange(self.n_labels_ + 1) < self.n_labels_  # all columns but "none of these"
+        scores = [select_labels(side.predict(X, k + 1), is_label) for side in sides]
         shape = X.shape[0], self.n_labels_
         return [csr_array((one.data, one.indices, one.indptr), shape=shape) for one in scores] + whole
 
@@ -331,7 +335,7 @@ class TAug(Wrapper, PresetRanker):
         return [CandidateList.of_scores(scores) for scores in self._sides(X, k)]
 
     def _united(self, X: csr_array, k: int) -> csr_array:
-        """Return the plain union: each label with the score of its side, best first."""
+        """Return the plain union of both sides: each label with the score of its own side, best first."""
         head_scores, tail_scores, *_ = self._sides(X, k)
         total = csr_array(head_scores + tail_scores)
         total.sort_indices()
@@ -348,11 +352,11 @@ class TAug(Wrapper, PresetRanker):
         return self._tilted(scores, self.tilt_, k)
 
     def _tilted(self, scores: csr_array, tilt: float, k: int) -> csr_array:
-        """Return the k best by score times relative inverse propensity to the power `tilt`.
+        """Return the k best labels by score times relative inverse propensity to the power `tilt`.
 
-        Inverse propensities are relative to that of a label without points. Relative to the largest of the data, scores
-        would be higher for a fit to all points, where each label has some, than for fits to parts of them, which
-        calibration learns from.
+        Inverse propensities are relative to that of a label without points, not to the largest one of the data. The
+        latter depends on whether every label has a point, so that scores would be higher after a fit to all points than
+        after a fit to some of them, from which calibration learns.
         """
         raised = np.maximum(scores.data * self.weights_[scores.indices] ** np.float32(tilt), LEAST_SCORE)
         return top_k(csr_array((raised, scores.indices, scores.indptr), shape=scores.shape), k)
@@ -369,9 +373,9 @@ class TAug(Wrapper, PresetRanker):
 
     @classmethod
     def _labels_of_part(cls, name: str, part: Any, stored: Stored) -> int:
-        """Return the number of labels of a copy; those of head and tail have one more, for all other points."""
-        split = "tail" in stored.meta["parts"] and name != "all"
-        return stored.meta["n_labels"] + (split and cls._stored_settings(stored).rest)
+        """Return the number of labels of a copy; with `rest`, head and tail have one more: "none of these"."""
+        is_side = "tail" in stored.meta["parts"] and name != "all"
+        return stored.meta["n_labels"] + (is_side and cls._stored_settings(stored).rest)
 
     @classmethod
     def _stored_settings(cls, stored: Stored) -> SimpleNamespace:
@@ -420,7 +424,7 @@ def _fit_side(
 
 
 def _with_rest(X: csr_array, Y: csr_array, others: csr_array) -> tuple[csr_array, csr_array]:
-    """Return points and labels, followed by other points under one more label."""
+    """Append points `others` under one more label, "none of these"."""
     n, n_labels = others.shape[0], Y.shape[1]
     rest = csr_array((np.ones(n, np.float32), np.full(n, n_labels), np.arange(n + 1)), shape=(n, n_labels + 1))
     wide = resized(Y, n_columns=n_labels + 1)

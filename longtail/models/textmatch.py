@@ -1,7 +1,7 @@
 """TextMatch: the labels whose text is most similar to the point. It needs label text and no training points.
 
-A label's text and a point are compared by the cosine of their heaviest features. Labels that no training point has are
-suggested as well, and labels can be added at any time.
+The text of a label and a point are compared by the cosine of their heaviest features. Labels without training points
+are suggested as well, and labels can be added at any time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TextMatch(Ranker):
     Parameters
     ----------
     n_matches : int
-        Number of labels per point, at most.
+        Number of labels suggested per point, at most. More find more correct labels and are slower.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -61,7 +61,7 @@ class TextMatch(Ranker):
 
     @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
-        """Append labels by their text; they are suggested from now on.
+        """Append labels that have text only; they are suggested from now on.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class TextMatch(Ranker):
         return self
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Do nothing: labels are found by their text alone."""
+        """Do nothing: nothing is learnt from points."""
 
     def _rest_share(self, n_points: int) -> float:
         return 0.0

@@ -1,4 +1,4 @@
-"""The points that a ranker is fitted to, and those that it holds out meanwhile."""
+"""The division of the training points into those that a ranker is fitted to and those that are held out."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from longtail.sparse import Pair, labelled_rows, take_labels
 
 @dataclass(frozen=True)
 class TrainingPart:
-    """Points divided into those to train on now and those held out.
+    """Points to train on, and held-out points.
 
     Attributes
     ----------
     X, Y, Z : csr_array
         All points (N, D), their labels (N, L), and label text (L, D) or None.
     rows : array
-        Points to train on.
+        Rows of X to train on.
     rest : array, optional
-        Points that are held out now and learnt from in the end; None where the held-out points are not among X.
+        Rows of X that are held out first and learnt from at the end. None if the held-out points are not in X.
     held : tuple of csr_array, optional
-        Held-out points, without the words that they alone have, and their labels.
+        Held-out points and their labels. Words that occur in held-out points only are removed from them.
     negatives : csr_array, (len(rows), L), optional
-        Labels that another member of a blend suggests for the training points: hard negatives.
+        Labels that another member of a blend suggests for the points to train on, as hard negatives.
     listed_elsewhere : bool
-        Whether other members list labels, so that this one need not search for any.
+        Whether other members of a blend list labels, so that this one needs no index to search for labels.
     """
 
     X: csr_array
@@ -54,24 +54,24 @@ class TrainingPart:
         keep_labels: bool = False,
         as_new: bool = True,
     ) -> TrainingPart:
-        """Hold out a share of the labelled points, or none where a validation part is given.
+        """Hold out a share of the labelled points, or none if `validation` is given.
 
         Parameters
         ----------
         X, Y, Z : csr_array
             Points, their labels, and label text or None.
         validation : tuple of csr_array, optional
-            Held-out points that are not among X.
+            Held-out points that are not in X, and their labels.
         fraction : float
             Share of the points to hold out.
         seed : int
-            Seed of the draw.
+            Seed of the random choice of points.
         most : int
             Largest number of points to hold out.
         keep_labels : bool
-            Never hold out the last training point of a label.
+            Never hold out the only remaining training point of a label.
         as_new : bool
-            Remove the words that held-out points alone have; see :func:`longtail.data.split.as_new_points`.
+            Remove words that occur in held-out points only; see :func:`longtail.data.split.as_new_points`.
         """
         share = 0.0 if validation is not None else fraction
         rows, rest = hold_out_points(Y, share, seed, keep_labels=keep_labels, labelled_only=True, at_most=most)
@@ -80,20 +80,20 @@ class TrainingPart:
         return cls(X, Y, Z, rows, rest, (as_new_points(X, Y, Z, rest) if as_new else X[rest], Y[rest]))
 
     def with_features(self, X: csr_array, Z: csr_array | None, X_held: csr_array | None) -> TrainingPart:
-        """Return the same division of the points with other features of them and of label text.
+        """Return the same division of the points with features X and label text Z.
 
-        `X_held` are held-out points that are not among `X`.
+        `X_held` are the features of the held-out points if these are not in `X`.
         """
         points = X_held if self.rest is None else X[self.rest]
         held = None if self.held is None or points is None else (points, self.held[1])
         return replace(self, X=X, Z=Z, held=held)
 
     def all_rows(self) -> np.ndarray:
-        """Return the points that are learnt from now or in the end."""
+        """Return all rows of X that are learnt from, first or at the end."""
         return self.rows if self.rest is None else np.concatenate([self.rows, self.rest])
 
     def held_with(self, labels: np.ndarray) -> Pair | None:
-        """Return the held-out points that have some of these labels, over these labels alone; None if none has."""
+        """Return the held-out points with any of `labels` and their columns of Y for these; None if there are none."""
         if self.held is None:
             return None
         Y = take_labels(self.held[1], labels)
@@ -102,11 +102,11 @@ class TrainingPart:
 
 
 class MemberParts(NamedTuple):
-    """The training part as members of a blend see it: the features before the vectors, or the vectors alone."""
+    """The training part for members of a blend: with the features before the vectors, and with the vectors alone."""
 
     words: TrainingPart
     vectors: TrainingPart
 
     def seen_by(self, member: Any) -> TrainingPart:
-        """Return what a member is fitted to."""
+        """Return the part that a member is fitted to."""
         return self.vectors if member.takes_vectors else self.words

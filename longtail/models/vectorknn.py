@@ -1,8 +1,8 @@
 """VectorKNN: the labels of the nearest training points, by dense vectors such as sentence embeddings.
 
-All features of a point are taken as one dense vector. Points are compared by the cosine; a neighbour votes for its
-labels with the weight exp(sharpness × cosine), and a label's score is its share of the votes. Up to about 4 million
-numbers the search is exact, beyond it is partitioned (:mod:`longtail.index`).
+The features of a point are one dense vector. Points are compared by the cosine. A neighbour votes for its labels with
+the weight exp(sharpness × cosine), and the score of a label is its share of the votes. The search is exact up to about
+4 million numbers, and partitioned beyond (:mod:`longtail.index`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class VectorKNN(Ranker):
     n_neighbors : int
         Number of training points that vote. More of them suggest more labels and blur rare ones.
     sharpness : float
-        How much more the nearest points count: the weight of a point is exp(sharpness × cosine), and 0 counts all of
-        them alike.
+        How much more weight the nearest points have: the weight of a point is exp(sharpness × cosine). With 0 all
+        neighbours have the same weight.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -64,7 +64,7 @@ class VectorKNN(Ranker):
         self.n_jobs = n_jobs
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the vectors, their codes in an index, and the codes in the making."""
+        """Estimate the bytes of a fit: the vectors, their codes in the index, and temporary arrays to build it."""
         return 6.0 * X.shape[0] * X.shape[1] + 8.0 * Y.nnz
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
@@ -100,7 +100,7 @@ class VectorKNN(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _vote(self, points: SparseRows, k: int, n_jobs: int | None) -> tuple[TopLabels, np.ndarray]:
-        """Return the labels with the largest shares of the votes, and the largest cosine of each point."""
+        """Return the labels with the largest shares of the votes, and the cosine of each point's nearest neighbour."""
         near = nearest_rows(self.index_, points, self.n_neighbors, n_jobs)
         top = TopLabels.empty(len(near.ids), k)
         own = self.labels_.indptr, self.labels_.indices, np.empty((self.n_labels_, 0), np.float32)

@@ -1,8 +1,8 @@
 """VectorMatch: the labels whose text is nearest to the point, by dense vectors such as sentence embeddings.
 
-All features of a point, and of a label's text, are taken as one dense vector; a label's score is the cosine of the two.
-It needs label text and no training points: labels that no training point has are suggested as well, and labels can be
-added at any time.
+The features of a point, and of the text of a label, are one dense vector each. The score of a label is the cosine of
+the two. It needs label text and no training points. Labels without training points are suggested as well, and labels
+can be added at any time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class VectorMatch(Ranker):
     Parameters
     ----------
     n_matches : int
-        Number of labels per point, at most.
+        Number of labels suggested per point, at most. More find more correct labels and are slower.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -58,13 +58,13 @@ class VectorMatch(Ranker):
         self.n_jobs = n_jobs
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the vectors of labels, their codes in an index, and what building one takes."""
+        """Estimate the bytes of a fit: label vectors, their codes in the index, and temporary arrays to build it."""
         return 5.2 * Y.shape[1] * X.shape[1] + 1.6e7
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
         if Z is None:
             raise DataError(
-                "VectorMatch compares points with the text of labels, and there is none",
+                "VectorMatch compares points with label text, and no label has text",
                 remedy="Give label_features, or data whose labels have text",
             )
         vectors = dense_rows(SparseRows.of(Z), Z.shape[1])
@@ -72,7 +72,7 @@ class VectorMatch(Ranker):
 
     @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
-        """Append labels by their text; they are suggested from now on.
+        """Append labels that have text only; they are suggested from now on.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class VectorMatch(Ranker):
         return self
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Do nothing: labels are found by their text alone."""
+        """Do nothing: nothing is learnt from points."""
 
     def _rest_share(self, n_points: int) -> float:
         return 0.0
@@ -94,7 +94,7 @@ class VectorMatch(Ranker):
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _match(self, points: SparseRows, k: int, n_jobs: int | None) -> tuple[Nearest, np.ndarray]:
-        """Return the labels with the largest cosines, and the number of them per point."""
+        """Return the labels with the largest cosines, and their number per point."""
         near = nearest_rows(self.index_, points, min(k, self.n_matches, self.n_labels_), n_jobs)
         return near, np.count_nonzero(near.ids >= 0, axis=1)
 

@@ -1,5 +1,5 @@
-"""What neural rankers share: the network, losses, regularisers, row-sparse optimisers and the one training loop.
+"""What neural rankers share: batches, losses, row-sparse optimisers, the training loop and the search of label vectors.
 
-Gradients are written by hand, so that no step touches a row of a table that the batch did not use; tests hold each of
-them against automatic differentiation.
+Gradients are written by hand, so that a step touches only the table rows that its batch uses. Tests compare each of
+them with automatic differentiation.
 """

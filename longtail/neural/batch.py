@@ -1,4 +1,4 @@
-"""A mini-batch: its points as a small CSR, and the candidate labels that they are scored against."""
+"""Mini-batches: their points as a small CSR matrix, and the candidate labels that these are scored against."""
 
 from __future__ import annotations
 
@@ -14,32 +14,44 @@ from longtail.sparse import label_counts
 
 @dataclass
 class Points:
-    """Points of a batch over the features that occur in them."""
+    """Points of a batch, as a CSR matrix whose columns are the features that occur in them."""
 
-    ptr: np.ndarray
+    ptr: np.ndarray  # (B + 1,)
     idx: np.ndarray  # positions in `features`
     val: np.ndarray
-    features: np.ndarray  # (F,) rows of the token table
+    features: np.ndarray  # (F,) the row of each column in the token table
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the batch by its columns: ptr, row, value."""
+        """Return the batch by columns (CSC): ptr, row, value."""
         return kernels.columns(self.ptr, self.idx, self.val, len(self.features))
 
     def drop(self, keep: float, rng: np.random.Generator) -> None:
-        """Keep each feature with probability `keep` and scale those kept by 1 / keep (input dropout, GLaS §3.3)."""
+        """Apply input dropout (GLaS §3.3): keep each feature with probability `keep`, scaled by 1 / keep."""
         if keep < 1:
-            stays = rng.random(len(self.val), dtype=np.float32) < keep
-            self.val *= stays * np.float32(1 / keep)
+            kept = rng.random(len(self.val), dtype=np.float32) < keep
+            self.val *= kept * np.float32(1 / keep)
 
     def average(self) -> None:
-        """Divide each point by the number of features it has left, so that their sum is a mean (MNN eq. 2 and 6)."""
-        left = np.concatenate([[0], np.cumsum(self.val != 0)])
-        counts = left[self.ptr[1:]] - left[self.ptr[:-1]]
+        """Divide each point by the number of its non-zero features, so that sums become means (MNN eq. 2 and 6)."""
+        n_before = np.concatenate([[0], np.cumsum(self.val != 0)])
+        counts = n_before[self.ptr[1:]] - n_before[self.ptr[:-1]]
         self.val *= np.repeat((1 / np.maximum(counts, 1)).astype(np.float32), np.diff(self.ptr))
 
 
 def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Points:
-    """Gather some rows of X; `place` is scratch of D entries of -1, `unit` scales points to length 1."""
+    """Gather rows of X as a batch.
+
+    Parameters
+    ----------
+    X : csr_array, (N, D)
+        Points.
+    rows : array, (B,)
+        Rows of X to gather.
+    place : int array, (D,)
+        Scratch memory, all -1.
+    unit : bool
+        Scale each point to length 1.
+    """
     ptr, idx, val, square, features = gather_rows(X.indptr, X.indices, X.data, rows, place)
     if unit:
         scale = np.where(square > 0, 1 / np.sqrt(np.where(square > 0, square, 1)), 1).astype(np.float32)
@@ -49,24 +61,28 @@ def points(X: csr_array, rows: np.ndarray, place: np.ndarray, unit: bool) -> Poi
 
 @dataclass
 class Candidates:
-    """Labels that a batch is scored against, and the positions of its positives among them."""
+    """Labels that a batch is scored against, and the positives of each point among them."""
 
     labels: np.ndarray  # (C,) ascending
-    ptr: np.ndarray  # (B + 1,)
-    places: np.ndarray  # positions in `labels`
-    rates: np.ndarray | None  # (C,) probability of each to be a candidate; None where all labels are
+    ptr: np.ndarray  # (B + 1,) where the positives of each point begin in `places`
+    places: np.ndarray  # positives, as positions in `labels`
+    rates: np.ndarray | None  # (C,) probability that a label is a candidate; None if all labels are
 
 
 class CandidateSampler:
-    """Draws candidates: all labels if they are few, else a batch's own and some drawn uniformly, with replacement.
+    """Draws the candidates of a batch.
+
+    If labels are few, all of them are candidates. Otherwise these are the positives of the batch and labels drawn
+    uniformly, with replacement.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
         Labels of training points.
     n_candidates : int
-        With no more labels than this, all are candidates. Otherwise so many are drawn beside the batch's own.
+        Number of labels drawn per batch. With no more labels than this, all labels are candidates.
     batch_size : int
+        Points per batch, from which the probability of being a candidate is computed.
     """
 
     def __init__(self, Y: csr_array, n_candidates: int, batch_size: int) -> None:
@@ -98,7 +114,7 @@ class CandidateSampler:
 
 
 def looks_binary(X: csr_array) -> bool:
-    """Return whether all values of each point are the same: features that are present or absent, at any length."""
+    """Return whether features are just present or absent: all values of a point are the same, whatever its length."""
     if X.nnz == 0:
         return False
     first = np.repeat(X.data[np.minimum(X.indptr[:-1], X.nnz - 1)], np.diff(X.indptr))
@@ -106,5 +122,5 @@ def looks_binary(X: csr_array) -> bool:
 
 
 def rarity(X: csr_array) -> np.ndarray:
-    """Return the smoothed inverse document frequency per feature: log((1 + N) / (1 + points that have it)) + 1."""
+    """Return the smoothed inverse document frequency of each feature: log((1 + N) / (1 + points that have it)) + 1."""
     return (np.log((1 + X.shape[0]) / (1 + label_counts(X))) + 1).astype(np.float32)

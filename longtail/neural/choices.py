@@ -1,4 +1,4 @@
-"""Names of the optimisers and schedules that training can use, without importing them."""
+"""Names of optimisers and learning-rate schedules, in a module that is fast to import."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ OPTIMIZERS = ("sgd", "adagrad", "adam", "momentum", "row_adagrad")
 """Row-sparse optimisers; see :mod:`longtail.neural.optimizers`."""
 
 SCHEDULES = ("constant", "linear", "cosine", "halved")
-"""Shapes of the learning rate over the epochs; see :class:`longtail.neural.loop.LoopSettings`."""
+"""Schedules of the learning rate; see :class:`longtail.neural.loop.LoopSettings`."""

@@ -1,6 +1,6 @@
-"""Points as the sum of their features' vectors: encoding for prediction, and what follows the sum.
+"""Encoding of points as the sum of their features' vectors, for prediction.
 
-This file is all that prediction needs; steps of training are in :mod:`longtail.neural.tables` and in the networks.
+Training steps are in :mod:`longtail.neural.tables` and in the networks; prediction needs none of them.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ _SMALLEST_LENGTH = np.float32(1e-12)
 
 
 def activate(h: np.ndarray, relu: bool, normalize: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Apply ReLU and scaling to length 1, where wanted, to sums `h` (B, d), in place.
+    """Apply a ReLU and scale rows to length 1, each if wanted, in place.
+
+    Parameters
+    ----------
+    h : array, (B, d)
+        Sums of token vectors.
+    relu, normalize : bool
+        Whether to apply the ReLU, and whether to scale.
 
     Returns
     -------
     h, length : arrays, (B, d) and (B, 1)
-        The result, and the length of each row before it was scaled.
+        The result, and the length of each row before scaling.
     """
     if relu:
         np.maximum(h, 0, out=h)
@@ -32,20 +39,24 @@ def activate(h: np.ndarray, relu: bool, normalize: bool) -> tuple[np.ndarray, np
 
 
 def through_length(grad: np.ndarray, unit: np.ndarray, length: np.ndarray) -> np.ndarray:
-    """Return the gradient before scaling to length 1 from the gradient after it: the part along the vector vanishes."""
+    """Propagate a gradient back through the scaling to length 1, which removes its part along the vector."""
     along = np.einsum("ij,ij->i", grad, unit)[:, None]
     return (grad - along * unit) / length
 
 
 def sum_tokens(points: Any, tokens: np.ndarray, bias: np.ndarray | None, n_jobs: int | None) -> np.ndarray:
-    """Return the bias plus the weighted sum of the token vectors of each point scaled to length 1, (N, d).
+    """Return the bias plus the weighted sum of the token vectors of each point, (N, d).
 
     Parameters
     ----------
     points : NamedTuple of (ptr, idx, val)
+        Points; their values, scaled to length 1, are the weights.
     tokens : array, (D, d)
+        Token vectors.
     bias : array, (d,), optional
+        Added to each sum.
     n_jobs : int, optional
+        Number of threads; all cores by default.
     """
     h = np.empty((len(points.ptr) - 1, tokens.shape[1]), np.float32)
     start = np.zeros(tokens.shape[1], np.float32) if bias is None else bias

@@ -1,7 +1,7 @@
-"""The one training loop: seeded batches, a learning-rate schedule, validation, early stopping, checkpoints.
+"""The training loop of all networks: seeded batches, a learning-rate schedule, early stopping, checkpoints.
 
-A learner takes one step and measures itself; the loop does the rest. Every epoch draws its random numbers from
-(seed, epoch), so that a run resumed from a checkpoint continues exactly as the interrupted one would have.
+A learner takes a step on a batch and computes its metrics; the loop does the rest. The random numbers of an epoch
+depend on (seed, epoch) only: a run resumed from a checkpoint ends with the same network as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from longtail.neural.choices import SCHEDULES
 from longtail.params import POSITIVE, Constraint, Integer, OneOf
 from longtail.sparse import Arrays, with_prefix, without_prefix
 
-_SHAPES: dict[str, Callable[[float], float]] = {  # share of the learning rate, by the share of all steps done
+_SCHEDULES: dict[str, Callable[[float], float]] = {  # from the share of steps done to the share of the learning rate
     "constant": lambda done: 1.0,
     "linear": lambda done: 1 - done,
     "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
     "halved": lambda done: 1.0 if done < 0.5 else 0.5,
 }
-_HELD_OUT_PASSES = 3
+_HELD_OUT_EPOCHS = 3
 _LIMITS: dict[str, Constraint] = {
     "schedule": OneOf(*SCHEDULES),
     "epochs": Integer(1),
@@ -38,39 +38,39 @@ _LIMITS: dict[str, Constraint] = {
 
 
 class Learner(Protocol):
-    """What the loop trains."""
+    """The interface of what the loop trains."""
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
         """Take one step on these training points and return the loss."""
 
     def measure(self) -> dict[str, float]:
-        """Return metrics after an epoch; early stopping maximises the one called ``monitor``, if there is one."""
+        """Compute metrics after an epoch. Early stopping maximises the one called ``monitor``, if there is one."""
 
     def arrays(self) -> Arrays:
-        """Return all state, optimisers included."""
+        """Return the whole state for a checkpoint, optimisers included."""
 
     def restore(self, arrays: Arrays) -> None:
-        """Take over the state that :meth:`arrays` returned."""
+        """Restore the state that :meth:`arrays` returned."""
 
     def weights(self) -> Arrays:
-        """Return the part of the state that is the model; early stopping keeps the best of it."""
+        """Return the weights of the model, of which early stopping keeps the best."""
 
 
 class NetworkState:
-    """Base of learners whose state is all in their `network`, a :class:`longtail.neural.tables.Tables`."""
+    """Base of learners whose whole state is in their `network`, a :class:`longtail.neural.tables.Tables`."""
 
     network: Any
 
     def arrays(self) -> Arrays:
-        """Return all state, optimisers included."""
+        """Return the whole state for a checkpoint, optimisers included."""
         return self.network.arrays()
 
     def restore(self, arrays: Arrays) -> None:
-        """Take over the state that :meth:`arrays` returned."""
+        """Restore the state that :meth:`arrays` returned."""
         self.network.restore(arrays)
 
     def weights(self) -> Arrays:
-        """Return the tables that are the model."""
+        """Return the tables of the network."""
         return self.network.tables
 
 
@@ -81,23 +81,25 @@ class LoopSettings:
     Parameters
     ----------
     epochs : int
-        Largest number of passes over the points.
+        Number of passes over the points, at most.
     batch_size : int
         Points per step.
     rate : float
-        Learning rate at its highest.
+        Highest learning rate.
     schedule : {"linear", "cosine", "halved", "constant"}
-        How the learning rate falls to the end; "halved" is one half from the middle on.
+        How the learning rate falls. "linear" and "cosine" fall to 0, "halved" to one half for the second half of the
+        steps.
     patience : int
-        Stop after so many epochs without a better validation metric.
+        Number of epochs without a better validation metric after which training stops.
     seed : int
-        Seed of batches and of what a learner draws.
+        Seed of the batches and of the learner's random choices.
     checkpoint : str, optional
         Folder for a checkpoint after every epoch; removed when training is done.
     stop : int, optional
-        End after so many epochs, with the schedule of all `epochs`.
+        Stop after this many epochs, with the learning rates that a training of all `epochs` has up to there.
     keep_checkpoint : bool
-        Do not remove the checkpoint. For runs of several parts: a part that is done is not trained again.
+        Keep the checkpoint when training is done. Use it for one part of a longer run: if the run is interrupted
+        later, this part is not trained again.
     stage : str
         Name of the work in progress reports.
     """
@@ -114,7 +116,7 @@ class LoopSettings:
     stage: str = "training"
 
     def check(self) -> None:
-        """Refuse values outside their limits, and a checkpoint folder that holds something else."""
+        """Raise an error for values outside their limits, and for a checkpoint folder with other content."""
         for name, limit in _LIMITS.items():
             value = getattr(self, name)
             if not limit.allows(value):
@@ -123,13 +125,13 @@ class LoopSettings:
             store.check_checkpoint(self.checkpoint)
 
     def rate_at(self, done: float) -> float:
-        """Return the learning rate when this share of all steps is done."""
-        return self.rate * _SHAPES[self.schedule](done)
+        """Return the learning rate after a share `done` of all steps."""
+        return self.rate * _SCHEDULES[self.schedule](done)
 
 
 @dataclass
 class RunState:
-    """How far a run has come."""
+    """Progress of a run: epochs done, the best epoch so far and its metric, metrics of all epochs."""
 
     epoch: int = 0
     best: float = -math.inf
@@ -138,19 +140,19 @@ class RunState:
 
 
 def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str = "") -> list[dict[str, float]]:
-    """Train a learner and leave it with its best weights.
+    """Train a learner; it ends with the weights of its best epoch.
 
     Parameters
     ----------
     learner : Learner
-        What takes steps and measures itself.
+        What is trained.
     n_points : int
         Number of training points.
     settings : LoopSettings
         How long and how fast to train.
     identity : str
-        What the run is made from (:func:`longtail.engine.checkpoints.fingerprint`); a checkpoint with another identity
-        is refused.
+        Fingerprint of data and settings (:func:`longtail.engine.checkpoints.fingerprint`). A checkpoint with another
+        fingerprint is an error.
 
     Returns
     -------
@@ -158,12 +160,12 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
         One entry per epoch: its loss, learning rate and the learner's metrics.
     """
     settings.check()
-    state, best = _resume(learner, settings, identity)
+    state, best_weights = _resume(learner, settings, identity)
     n_steps = -(-n_points // settings.batch_size)
-    last = settings.epochs if settings.stop is None else min(settings.stop, settings.epochs)
+    n_epochs = settings.epochs if settings.stop is None else min(settings.stop, settings.epochs)
     with progress.stage(settings.stage) as done, single_threaded():
-        done(state.epoch / last)
-        while state.epoch < last and state.epoch - state.best_epoch <= settings.patience:
+        done(state.epoch / n_epochs)
+        while state.epoch < n_epochs and state.epoch - state.best_epoch <= settings.patience:
             rng = np.random.default_rng([settings.seed, state.epoch])
             total, rate = 0.0, 0.0
             order = rng.permutation(n_points)
@@ -171,7 +173,7 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
                 rate = settings.rate_at((state.epoch * n_steps + at + 0.5) / (settings.epochs * n_steps))
                 rows = np.sort(order[at * settings.batch_size : (at + 1) * settings.batch_size])
                 total += learner.step(rows, rng, rate)
-                done(1 / (n_steps * last))
+                done(1 / (n_steps * n_epochs))
             if not math.isfinite(total) or not all(np.isfinite(array.sum()) for array in learner.weights().values()):
                 raise SettingsError(
                     f"Training diverges: the loss is {total} in epoch {state.epoch}. Lower learning_rate."
@@ -182,49 +184,50 @@ def train(learner: Learner, n_points: int, settings: LoopSettings, identity: str
             if "monitor" not in metrics or metrics["monitor"] > state.best:
                 state.best, state.best_epoch = metrics.get("monitor", 0.0), state.epoch
                 if "monitor" in metrics:
-                    best = {name: array.copy() for name, array in learner.weights().items()}
+                    best_weights = {name: array.copy() for name, array in learner.weights().items()}
             state.epoch += 1
-            _save(learner, settings, identity, state, best)
-    if best:
+            _save(learner, settings, identity, state, best_weights)
+    if best_weights:
         for name, array in learner.weights().items():
-            array[...] = best[name]
+            array[...] = best_weights[name]
     if settings.checkpoint is not None and not settings.keep_checkpoint:
         store.remove_checkpoint(settings.checkpoint)
     return state.history
 
 
 def absorb(n_known: int, n_new: int, learner_of: Callable[[np.ndarray], Learner], loop: LoopSettings) -> None:
-    """Train on the held-out points too, once nothing is measured on them, among as many points seen before.
+    """Train a few epochs on the held-out points, once they are no longer needed to measure anything.
 
-    It takes a few passes at a quarter of the learning rate.
+    Each epoch has the held-out points and as many points that the network was trained on before, so that it does not
+    forget these. The learning rate is a quarter of the training's.
 
     Parameters
     ----------
     n_known, n_new : int
-        Number of points that the network was trained on, and of those that were held out.
+        Number of points that the network was trained on, and of held-out points.
     learner_of : callable
-        Returns the learner of the held-out points and of some known ones, given the positions of these.
+        Given positions of known points, returns the learner of these and all held-out points.
     loop : LoopSettings
-        Those of the training.
+        Settings of the training.
     """
     known = np.random.default_rng([loop.seed, 1]).choice(n_known, min(n_new, n_known), replace=False)
-    few = replace(loop, epochs=_HELD_OUT_PASSES, rate=loop.rate / 4, checkpoint=None)
-    train(learner_of(known), len(known) + n_new, replace(few, stage="learning the held-out points"))
+    short = replace(loop, epochs=_HELD_OUT_EPOCHS, rate=loop.rate / 4, checkpoint=None)
+    train(learner_of(known), len(known) + n_new, replace(short, stage="learning the held-out points"))
 
 
 def _save(learner: Learner, settings: LoopSettings, identity: str, state: RunState, best: Arrays) -> None:
-    """Write a checkpoint, if one is wanted."""
+    """Write a checkpoint, if the settings name a folder for it."""
     if settings.checkpoint is None:
         return
     arrays = with_prefix("now.", learner.arrays()) | with_prefix("best.", best)
     meta = {"identity": identity, "epoch": state.epoch, "best_epoch": state.best_epoch, "history": state.history}
     meta["best"] = state.best if math.isfinite(state.best) else None
-    with store.atomic_folder(settings.checkpoint) as fresh:
-        store.write(fresh, store.CHECKPOINT, meta, arrays)
+    with store.atomic_folder(settings.checkpoint) as folder:
+        store.write(folder, store.CHECKPOINT, meta, arrays)
 
 
 def _resume(learner: Learner, settings: LoopSettings, identity: str) -> tuple[RunState, Arrays]:
-    """Return the state of an interrupted run and its best weights, or those of a new run."""
+    """Restore an interrupted run from its checkpoint; return its progress and best weights, empty for a new run."""
     if settings.checkpoint is None or not (Path(settings.checkpoint) / "model.json").exists():
         return RunState(), {}
     stored = store.read(settings.checkpoint, mmap=False)
@@ -235,5 +238,5 @@ def _resume(learner: Learner, settings: LoopSettings, identity: str) -> tuple[Ru
         )
     learner.restore(without_prefix("now.", stored.arrays))
     meta = stored.meta
-    value = -math.inf if meta["best"] is None else meta["best"]
-    return RunState(meta["epoch"], value, meta["best_epoch"], meta["history"]), without_prefix("best.", stored.arrays)
+    best = -math.inf if meta["best"] is None else meta["best"]
+    return RunState(meta["epoch"], best, meta["best_epoch"], meta["history"]), without_prefix("best.", stored.arrays)

@@ -1,8 +1,8 @@
 """Losses over the scores of a batch against its candidate labels.
 
-Each takes `scores` (B, C), float32, which it **overwrites with the gradient** of the mean loss, and the positives of
-each point as positions among the candidates (`ptr` (B + 1,), `places`). Each returns the mean loss over the points.
-`rates` (C,) are the probabilities with which candidates were drawn into the batch, where not all labels are candidates.
+Each takes `scores` (B, C), float32, and **overwrites them with the gradient** of the mean loss. The positives of point
+i are the candidates at positions ``places[ptr[i]:ptr[i + 1]]``. `rates` (C,) are the probabilities that a label is a
+candidate of a batch, or None if all labels are. Each returns the mean loss over the points.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longtail.kernels import losses as kernels
 from longtail.kernels import pool
 
 Loss = Callable[..., float]
-_CACHED = 1 << 16  # scores computed at once: few enough to stay in a core's cache from one line to the next
+_SCORES_AT_ONCE = 1 << 16  # few enough to stay in a core's cache from one line to the next
 
 
 def bce(
@@ -28,16 +28,17 @@ def bce(
     *,
     n_jobs: int | None = None,
 ) -> float:
-    r"""Compute binary cross-entropy: each label is decided on its own.
+    r"""Compute binary cross-entropy, in which each label is decided independently.
 
     Formula: :math:`\sum_{l \in y} \log(1 + e^{-s_l}) + \sum_{l \notin y} w_l \log(1 + e^{s_l})`, w = rate^-correction,
     or 1 without rates.
 
-    Reference: the logistic loss; importance weights as in sampled classification. Use it for scores that are
-    probabilities, and where a point has many unrelated labels: the default.
+    Reference: the logistic loss, with importance weights for sampled negatives. Use it for scores that are
+    probabilities, and where points have many unrelated labels. It is the default.
 
-    A rare label outside the batch meets few negatives. Weights of one over the rate (correction 1) are unbiased and
-    noisy, correction 0 ignores the bias; a value between them is best.
+    A label is a negative only in batches that have it among their candidates, which rare labels seldom are. Weights of
+    1 / rate (correction 1) make up for that without bias but are noisy; correction 0 leaves the bias. A value between
+    them is best.
     """
     n, width = scores.shape
     own = positions(ptr)
@@ -49,20 +50,20 @@ def bce(
         at = own[mine] - first, places[mine]
         hits = rows[at]
         np.clip(rows, -80, 80, out=rows)
-        np.exp(rows, out=rows)  # e
-        odds = rows + 1  # 1 + e
-        rows /= odds  # the probability
-        np.log(odds, out=odds)  # softplus
-        if weights is not None:
-            soft, probability = odds[at], rows[at]
+        np.exp(rows, out=rows)  # e^s
+        softplus = rows + 1  # 1 + e^s
+        rows /= softplus  # the probability
+        np.log(softplus, out=softplus)  # log(1 + e^s)
+        if weights is not None:  # positives keep the weight 1
+            of_positives, probability = softplus[at], rows[at]
             rows *= weights
-            odds *= weights
-            odds[at], rows[at] = soft, probability
+            softplus *= weights
+            softplus[at], rows[at] = of_positives, probability
         rows[at] -= 1
         rows /= n
-        return float(odds.sum(dtype=np.float64) - hits.sum(dtype=np.float64))
+        return float(softplus.sum(dtype=np.float64) - hits.sum(dtype=np.float64))
 
-    size = max(1, _CACHED // max(1, width))
+    size = max(1, _SCORES_AT_ONCE // max(1, width))
     return sum(pool.run(work, range(0, n, size), n_jobs)) / n
 
 
@@ -70,10 +71,10 @@ def softmax(scores: np.ndarray, ptr: np.ndarray, places: np.ndarray, rates: np.n
     r"""Compute softmax cross-entropy against the uniform distribution over a point's labels.
 
     Formula: :math:`\log \sum_l e^{s_l - \log r_l} - \frac{1}{|y|} \sum_{l \in y} (s_l - \log r_l)`, r the rates, or 1.
-    The full log rate is subtracted: with less, labels that are often drawn would be scored too low.
+    The full log rate is subtracted; otherwise labels that are often drawn would be scored too low.
 
-    Reference: GLaS §4, used for Delicious-200K; it is the mean over the label drawn in Alg. 2, line 12. Use it where
-    points have many labels, or where rare labels matter more than P@1. A point without labels adds nothing.
+    Reference: GLaS §4, used for Delicious-200K. It is the expectation over the label that Alg. 2 draws in line 12. Use
+    it where points have many labels, or where rare labels matter more than P@1. A point without labels adds nothing.
     """
     own, counts = positions(ptr), np.diff(ptr)
     if rates is not None:
@@ -104,8 +105,9 @@ def margin(
     Formula: :math:`\frac{1}{|y|} \sum_{p \in y} \sum_{n \in N} [s_n - s_p + c]_+`, N the `n_hard` negatives that score
     highest.
 
-    Reference: GLaS eq. 1 with the mining of its [25]. Use it to rank; its scores are calibrated afterwards. Rates are
-    not used: mining takes the highest negatives wherever they come from.
+    Reference: GLaS eq. 1 with the mining of its [25]. Use it to rank; its scores are no probabilities and are
+    calibrated after training. Rates are not used, because mining takes the negatives of highest score, however often
+    they are drawn.
     """
 
     def work(block: tuple[int, int]) -> float:
@@ -119,24 +121,24 @@ def margin(
 def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float = 0.0) -> float:
     r"""Compute the noise-contrastive loss over the cosines of points with the label sets of their batch.
 
-    Unlike the losses above it takes `cosines` (B, B), with those of a point and its own labels on the diagonal, and the
-    positions of each point's `negatives` (B, h); its own position among them stands for no negative.
+    It takes `cosines` (B, B), whose diagonal compares each point with its own labels, and overwrites them with the
+    gradient. `negatives` (B, h) are positions of other points in the batch; a point's own position stands for none.
 
     Formula: :math:`\frac{1}{4} (1 - c_{ii})^2 + \max_j [c_{ij} > m] \, c_{ij}^2` over its h negatives j.
 
-    Reference: MNN eq. 9 to 11. Use it to match points with sets of labels; the maximum keeps many easy negatives from
-    outweighing the one positive.
+    Reference: MNN eq. 9 to 11. Use it to match points with sets of labels. Because of the maximum, many easy negatives
+    cannot outweigh the one positive.
     """
     n = len(cosines)
     own = np.arange(n)
     matched = cosines[own, own].astype(np.float64)
     loss = 0.25 * (1 - matched) ** 2  # eq. 9
-    against = np.take_along_axis(cosines, negatives, axis=1)  # (B, h)
-    counts = (against > margin) & (negatives != own[:, None])
-    each = np.where(counts, against**2, 0)  # eq. 10
-    worst = each.argmax(axis=1)  # eq. 11
-    values = each[own, worst].astype(np.float64)
-    slopes = np.where(counts[own, worst], 2 * against[own, worst], 0)
+    unmatched = np.take_along_axis(cosines, negatives, axis=1)  # (B, h)
+    counts = (unmatched > margin) & (negatives != own[:, None])
+    penalties = np.where(counts, unmatched**2, 0)  # eq. 10
+    worst = penalties.argmax(axis=1)  # eq. 11
+    values = penalties[own, worst].astype(np.float64)
+    slopes = np.where(counts[own, worst], 2 * unmatched[own, worst], 0)
     cosines[:] = 0
     cosines[own, negatives[own, worst]] = slopes / n
     cosines[own, own] = (matched - 1) / (2 * n)
@@ -144,7 +146,7 @@ def noise_contrastive(cosines: np.ndarray, negatives: np.ndarray, margin: float 
 
 
 def positions(ptr: np.ndarray) -> np.ndarray:
-    """Return the row of each positive."""
+    """Return the row (point of the batch) of each positive."""
     return np.repeat(np.arange(len(ptr) - 1), np.diff(ptr))
 
 
@@ -152,7 +154,7 @@ LOSSES: dict[str, Loss] = {"bce": bce, "softmax": softmax, "margin": margin}
 
 
 def make_loss(name: str, correction: float, c: float, n_hard: int, n_jobs: int | None) -> Loss:
-    """Return one of :data:`LOSSES` with those of these settings that it takes."""
+    """Return one of :data:`LOSSES` by name, with those of the settings that it has bound."""
     if name == "margin":
         return partial(margin, c=c, n_hard=n_hard, n_jobs=n_jobs)
     if name == "bce":

@@ -1,7 +1,7 @@
-"""Optimisers that step only the rows a batch has touched.
+"""Row-sparse optimisers: they step only the table rows that a batch uses.
 
-The step of a row depends on how often that row has been stepped, not on how long training has run: the first step of a
-rare token is as long as the first step of a common one was.
+Each row counts its own steps. A rare token that is first used late in training therefore takes a first step of the same
+length as a common token did at the start.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ _STATE = ("m", "v", "age")
 
 @dataclass
 class RowOptimizer:
-    """State of one table's optimiser.
+    """The optimiser of one table.
 
     Parameters
     ----------
     kind : {"adam", "row_adagrad", "adagrad", "sgd", "momentum"}
-        "momentum" is SGD with momentum `beta1`. "row_adagrad" is Adagrad with one sum per row, of the mean squared
-        gradient over its coordinates. The step keeps the direction of the gradient, which the others turn towards its
-        signs as long as a row has been stepped only a few times, and frequent rows settle while rare ones still move.
+        "momentum" is SGD with momentum `beta1`. "row_adagrad" is Adagrad with one sum per row: of the mean squared
+        gradient over its coordinates. Its steps have the direction of the gradient; the first steps of "adam" and
+        "adagrad" rather have the direction of the gradient's signs. Frequent rows take ever smaller steps, while rare
+        rows still take large ones.
     shape : (rows, d)
-        Of the table.
+        Shape of the table.
     decay : float
-        Weight decay, decoupled, of the rows touched.
+        Decoupled weight decay of the rows that a batch uses.
     n_jobs : int, optional
-        Threads.
+        Number of threads; all cores by default.
     beta1, beta2, eps : float
-        Of Adam.
+        Constants of Adam.
     """
 
     kind: str
@@ -52,24 +53,24 @@ class RowOptimizer:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise SettingsError(f"optimizer is {self.kind!r}; give one of {', '.join(KINDS)}")
-        none = (1, self.shape[1])
-        by_row = (self.shape[0], 1) if self.kind == "row_adagrad" else none
-        self.m = np.zeros(self.shape if self.kind in ("adam", "momentum") else none, np.float32)
-        self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else by_row, np.float32)
-        self.age = np.zeros(self.shape[0], np.int32)
+        unused = (1, self.shape[1])
+        per_row = (self.shape[0], 1) if self.kind == "row_adagrad" else unused
+        self.m = np.zeros(self.shape if self.kind in ("adam", "momentum") else unused, np.float32)
+        self.v = np.zeros(self.shape if self.kind in ("adam", "adagrad") else per_row, np.float32)
+        self.age = np.zeros(self.shape[0], np.int32)  # steps that each row has taken
 
     @staticmethod
     def tables(kind: str) -> int:
-        """Return how many arrays of the table's size the state takes."""
+        """Return the number of arrays of the table's size that the state of this kind needs."""
         return {"sgd": 0, "adagrad": 1, "momentum": 1, "row_adagrad": 0}.get(kind, 2)
 
     def _steps(self, rate: float) -> rows.RowSteps:
-        """Return what the kernels take, at this learning rate."""
+        """Return state and constants as kernels take them, for this learning rate."""
         settings = (np.float32(value) for value in (rate, self.decay, self.beta1, self.beta2, self.eps))
         return rows.RowSteps(KINDS[self.kind], self.m, self.v, self.age, *settings)
 
     def step(self, table: np.ndarray, touched: np.ndarray, grad: np.ndarray, rate: float) -> None:
-        """Step ``table[touched]`` by `grad` (len(touched), d); rows are distinct."""
+        """Step the distinct rows ``table[touched]`` by their gradient, (len(touched), d)."""
         steps = self._steps(rate)
 
         def work(block: tuple[int, int]) -> None:
@@ -85,7 +86,21 @@ class RowOptimizer:
         up: np.ndarray,
         rate: float,
     ) -> None:
-        """Step ``table[features]`` by Xᵀ up, X the batch by its columns (ptr, row, value) and `up` (B, d)."""
+        """Step ``table[features]`` by the gradient Xᵀ up.
+
+        Parameters
+        ----------
+        table : array, (rows, d)
+            The table; changed in place.
+        features : array, (F,)
+            Rows of the table that the columns of X belong to.
+        columns : tuple of (ptr, row, value)
+            The batch X (B, F) by columns.
+        up : array, (B, d)
+            Gradient of the sums of table rows.
+        rate : float
+            Learning rate.
+        """
         steps, batch = self._steps(rate), rows.BatchColumns(features, *columns)
 
         def work(block: tuple[int, int]) -> None:
@@ -94,10 +109,10 @@ class RowOptimizer:
         pool.run(work, pool.blocks(len(features), self.n_jobs, 64), self.n_jobs)
 
     def arrays(self, prefix: str) -> dict[str, np.ndarray]:
-        """Return the state, to store."""
+        """Return the state for a checkpoint."""
         return {f"{prefix}.{name}": getattr(self, name) for name in _STATE}
 
     def restore(self, prefix: str, arrays: dict[str, np.ndarray]) -> None:
-        """Take over the state that :meth:`arrays` returned."""
+        """Restore the state that :meth:`arrays` returned."""
         for name in _STATE:
             getattr(self, name)[...] = arrays[f"{prefix}.{name}"]

@@ -1,4 +1,4 @@
-"""Networks whose state is some tables, each with a row-sparse optimiser."""
+"""Base class of networks: tables of weights, each with a row-sparse optimiser."""
 
 from __future__ import annotations
 
@@ -12,29 +12,30 @@ from longtail.sparse import Arrays, label_counts
 
 
 class Tables:
-    """Base of networks: tables by name, their optimisers, and both as arrays for checkpoints.
+    """Base of networks: tables of weights by name, and their optimisers.
 
     Parameters
     ----------
     tables : dict of arrays, each (rows, d)
-        Values at the start; stepped in place.
+        Initial weights; training changes them in place.
     optimizer : str or dict of str
-        Kind of :class:`longtail.neural.optimizers.RowOptimizer`: one for all tables, or by name for those that are
-        stepped.
+        Kind of :class:`longtail.neural.optimizers.RowOptimizer`, for all tables or by name. A table that the dict does
+        not name is not trained.
     decay : float
-        Weight decay of the rows a batch touches, in the tables named by `decayed`.
+        Weight decay of the rows that a batch uses, in the tables named by `decayed`.
     decayed : collection of str, optional
-        All tables, if not given.
+        Names of tables with weight decay; all tables by default.
     n_jobs : int, optional
+        Number of threads; all cores by default.
 
     Attributes
     ----------
     tables : dict of arrays
-        What is learnt.
+        The weights.
     optimizers : dict of RowOptimizer
-        One per table that is stepped, under the same name.
+        One per table that is trained, under the same name.
     buffers : dict of arrays
-        Further state that training changes in place and a checkpoint must hold; none by default.
+        Further state that training changes in place and that a checkpoint must hold; empty by default.
     """
 
     tables: Arrays
@@ -66,30 +67,30 @@ class Tables:
         self.optimizers[name].step(self.tables[name], touched, grad, rate)
 
     def step_table(self, name: str, grad: np.ndarray, rate: float) -> None:
-        """Step all rows of one small table by `grad`, of the table's shape."""
+        """Step all rows of one small table by `grad`, which has the table's shape."""
         self.step_rows(name, np.arange(len(grad)), grad, rate)
 
     def arrays(self) -> Arrays:
-        """Return tables, buffers and the state of the optimisers, to store."""
+        """Return tables, buffers and the state of the optimisers, for a checkpoint."""
         state = self.tables | self.buffers
         for name, optimizer in self.optimizers.items():
             state |= optimizer.arrays(name)
         return state
 
     def restore(self, arrays: Arrays) -> None:
-        """Take over the state that :meth:`arrays` returned."""
+        """Restore the state that :meth:`arrays` returned."""
         for name, table in (self.tables | self.buffers).items():
             table[...] = arrays[name]
         for name, optimizer in self.optimizers.items():
             optimizer.restore(name, arrays)
 
     def adopt_tables(self, tables: Arrays) -> None:
-        """Go on from these tables, with optimisers that start anew."""
+        """Copy trained weights into the network, whose optimisers stay as they are."""
         for name, table in self.tables.items():
             table[...] = tables[name]
 
 
 def prior_log_odds(Y: csr_array) -> np.ndarray:
-    """Return label biases (L,) to start from: the log odds of each label, which then need not be learnt."""
+    """Return initial label biases (L,): the log odds of each label's share of the points."""
     probability = (label_counts(Y) + 0.5) / (Y.shape[0] + 1.0)
     return np.log(probability / (1 - probability))

@@ -12,7 +12,7 @@ import numpy as np
 
 from longtail.errors import ModelError
 from longtail.linear.forest import Forest
-from longtail.models.base import Ranker, rankers_inside
+from longtail.models.base import Ranker, inner_rankers
 
 
 def label_norms(ranker: Ranker) -> np.ndarray:
@@ -42,7 +42,7 @@ def _norms(ranker: Ranker) -> list[np.ndarray]:
     forest = getattr(ranker, "forest_", None)
     if isinstance(forest, Forest):
         return [_forest_norms(forest, ranker.n_labels_)]
-    return [norms for inner in rankers_inside(ranker) for norms in _norms(inner)]
+    return [norms for inner in inner_rankers(ranker) for norms in _norms(inner)]
 
 
 def _forest_norms(forest: Forest, n_labels: int) -> np.ndarray:

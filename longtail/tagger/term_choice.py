@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.sparse import csr_array
 
-from longtail.combine.selection import DEPTH, measures
+from longtail.combine.selection import LABELS_MEASURED, held_out_metrics
 from longtail.data.split import hold_out_points
 from longtail.progress import stage
 from longtail.sparse import labelled_rows
@@ -66,8 +66,8 @@ def with_chosen_ngrams(vectorizer: TextVectorizer, texts: Sequence[str], Y: csr_
             X = trial.fit_transform([texts[at] for at in train.tolist()])
             if len(held):
                 ranker = Bonsai(n_trees=1, cost=1.0, n_jobs=vectorizer.n_jobs).fit(X, Y[train])
-                scores = ranker.predict(trial.transform([texts[at] for at in held.tolist()]), DEPTH)
-                choices[ngrams] = measures(Y[held], scores, Y[train], _PROPENSITY)["goal"]
+                scores = ranker.predict(trial.transform([texts[at] for at in held.tolist()]), LABELS_MEASURED)
+                choices[ngrams] = held_out_metrics(Y[held], scores, Y[train], _PROPENSITY)["goal"]
             done(1 / len(offered))
     best = offered[0]
     for ngrams, goal in choices.items():

@@ -1,4 +1,4 @@
-"""Blend: several rankers as one, combined by the probability that held-out points show."""
+"""Blend: several rankers as one, combined into probabilities that are learnt on held-out points."""
 
 from longtail.models.blend.ranker import Blend
 

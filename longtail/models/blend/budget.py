@@ -1,4 +1,4 @@
-"""Time that a blend may take: what each member is expected to cost, and what fits."""
+"""The time budget of a blend: estimate how long each member takes, and choose the members that fit."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from longtail.sparse import Pair
 
 _log = logging.getLogger("longtail.models")
 
-_ONE_IN = 16  # a sample is one point in this many
-_SMALLEST = 1000  # points of a sample at least
-_SAFETY = 1.15  # estimates are stretched by this
-_COMBINING = 0.15  # share of the budget kept for predictions of held-out points and the combiner
-_GROWTH = 1.1  # power of the number of points with which training time grows
-_STEPS = 12  # steps by which the time of one is measured
+_ONE_IN = 16  # a trial fit uses one point in this many
+_FEWEST_POINTS = 1000  # of a trial fit
+_SAFETY = 1.15  # factor on all estimates
+_COMBINING = 0.15  # share of the budget reserved for the predictions of held-out points and the combiner
+_GROWTH = 1.1  # training time grows with the number of points to this power
+_STEPS = 12  # training steps from which the time of a step is measured
 _FEWEST_EPOCHS = 2
-_CHANGED = ("n_trees", "epochs")  # parameters that a budget may lower
+_LOWERED = ("n_trees", "epochs")  # parameters that a budget may lower
 
 
 class Budget:
-    """Keeps the fit of a blend within a number of seconds.
+    """Plans the fit of a blend so that it takes no more than a number of seconds.
 
     Parameters
     ----------
     seconds : float, optional
-        None for no limit.
+        Time limit; None for no limit.
 
     Attributes
     ----------
     binding : bool
-        Whether the limit has changed what is fitted.
+        Whether members were changed because of the limit.
     remarks : list of str
-        Sentences about what was changed.
+        Sentences that say what was changed.
     """
 
     def __init__(self, seconds: float | None) -> None:
@@ -62,9 +62,9 @@ class Budget:
     def plan(
         self, members: list[Ranker], part: TrainingPart, instead: Mapping[int, Ranker] = MappingProxyType({})
     ) -> list[Ranker]:
-        """Return the members to fit, changed where the budget requires it, and log the expected time.
+        """Return the members to fit, with lower settings or without some if necessary, and log the expected time.
 
-        `instead` has cheaper rankers for some members, by the ``id`` of these.
+        `instead` has cheaper rankers that may replace members, by the ``id`` of the member.
         """
         expected = {id(member): self._measure(member, part) for member in members}
         kept: list[Ranker] = []
@@ -79,7 +79,7 @@ class Budget:
                 changed = self._cheaper(member, cost, left)
             if changed is None:
                 if not kept and member is members[-1]:
-                    changed = (member, cost)  # something must be trained
+                    changed = (member, cost)  # a blend needs at least one member
                 else:
                     self.binding = True
                     self.remarks.append(f"{member.kind} was left out: it would take about {cost:.0f} s.")
@@ -99,11 +99,11 @@ class Budget:
         return kept
 
     def decisions(self, members: list[Ranker], kept: list[Ranker]) -> dict[str, Any]:
-        """Return what :meth:`plan` made of the members as JSON values, for a checkpoint."""
+        """Return the result of :meth:`plan` as JSON values, for a checkpoint."""
         fits = [
             {
                 "member": members.index(member),
-                "params": {name: getattr(member, name) for name in _CHANGED if name in member._defaults()},
+                "params": {name: getattr(member, name) for name in _LOWERED if name in member._defaults()},
                 "seconds": self._expected[id(member)],
             }
             for member in kept
@@ -111,7 +111,7 @@ class Budget:
         return {"fits": fits, "binding": self.binding, "remarks": self.remarks}
 
     def follow(self, decisions: dict[str, Any], members: list[Ranker]) -> list[Ranker]:
-        """Return the members to fit by decisions that :meth:`plan` has made now or before an interruption."""
+        """Return the members to fit, given the decisions of :meth:`plan`, which may be from before an interruption."""
         self.binding, self.remarks = decisions["binding"], decisions["remarks"]
         kept = []
         for fit in decisions["fits"]:
@@ -121,17 +121,17 @@ class Budget:
         return kept
 
     def _cheaper(self, member: Ranker, cost: float, left: float) -> tuple[Ranker, float] | None:
-        """Return the member and its cost, in a smaller form where it does not fit; None where no form does."""
+        """Return the member and its cost, with fewer trees or epochs if it takes too long; None if it still does."""
         if cost <= left:
             return member, cost
-        known = member._defaults()
+        params = member._defaults()
         trees = getattr(member, "n_trees", 1)
-        if "n_trees" in known and trees and trees > 1 and cost / trees <= left:
+        if "n_trees" in params and trees and trees > 1 and cost / trees <= left:
             self.binding = True
             fewer = max(1, int(trees * left / cost))
             self.remarks.append(f"{member.kind} was fitted with {fewer} of {trees} trees.")
             return member.set_params(n_trees=fewer), cost * fewer / trees
-        if "epochs" in known and hasattr(member, "settings"):
+        if "epochs" in params and hasattr(member, "settings"):
             epochs = member.settings().epochs
             fewer = int(epochs * left / cost)
             if fewer >= _FEWEST_EPOCHS:
@@ -141,7 +141,7 @@ class Budget:
         return None
 
     def note(self, member: Ranker, seconds: float) -> None:
-        """Remember how long the fit of a member took."""
+        """Record how long the fit of a member took."""
         self._fitted[id(member)] = seconds
 
     def fits_rest(self, members: list[Ranker], part: TrainingPart) -> bool:
@@ -150,37 +150,37 @@ class Budget:
             return True
         spent = time.perf_counter() - self.start
         n = len(part.rows)
-        again = sum(self._fitted.get(id(m), 0.0) * m._rest_share(n) / m._n_trainings(part) for m in members)
-        if again <= max(self.left(), 0.05 * spent):
+        needed = sum(self._fitted.get(id(m), 0.0) * m._rest_share(n) / m._n_trainings(part) for m in members)
+        if needed <= max(self.left(), 0.05 * spent):
             return True
         self.remarks.append("There was no time to fit members again to the held-out points.")
         return False
 
     def _measure(self, member: Ranker, part: TrainingPart) -> float:
-        """Return the seconds that one training is expected to take, measured on a few points."""
+        """Estimate the seconds of one training from trial fits to a few points."""
         n = len(part.rows)
         if self.seconds is None or member._rest_share(n) == 0:
             return 0.0
         if isinstance(member, EpochRanker):
             return self._measure_steps(member, part)
-        size = min(n, max(_SMALLEST, n // _ONE_IN))
-        self._seconds_for(member, part, size // 16)  # so that kernels are compiled
+        size = min(n, max(_FEWEST_POINTS, n // _ONE_IN))
+        self._seconds_for(member, part, size // 16)  # compiles kernels
         return self._seconds_for(member, part, size // 4) * (4 * n / size) ** _GROWTH
 
     def _measure_steps(self, member: EpochRanker, part: TrainingPart) -> float:
-        """Return the expected seconds of a network: epochs of steps and of a measurement each, plus fixed costs."""
+        """Estimate the seconds of a network's training: steps and metrics of all epochs, and what is done once."""
         n, settings = len(part.rows), member.settings()
         batch = member._batch_size(n)
         short = member._with_usual_choices().set_params(epochs=1, batch_size=batch, validation_fraction=0.0)
         held = part.held
-        if held is not None and part.rest is not None:  # measured on no more than the member will hold out itself
+        if held is not None and part.rest is not None:  # as many points as the member will hold out itself
             n_held = min(MOST_HELD_OUT, int(settings.validation_fraction * n))
             held = (held[0][:n_held], held[1][:n_held]) if n_held else None
-        self._seconds_for(short, part, batch, held)  # so that kernels are compiled
+        self._seconds_for(short, part, batch, held)  # compiles kernels
         stamps: list[float] = []
         with progress.listen(lambda stage, share: stamps.append(time.perf_counter()) if "training" in stage else None):
             total = self._seconds_for(short, part, _STEPS * batch, held)
-        gaps = np.diff(stamps)  # between steps; the last one is the measurement after the epoch
+        gaps = np.diff(stamps)  # between steps; the last gap has the metrics after the epoch
         steps, measuring = gaps[:-1], float(gaps[-1]) if len(gaps) > 2 else 0.0
         step = float(np.median(steps[steps > 0])) if len(gaps) > 2 else total / _STEPS
         epoch = step * max(1.0, n / batch) + measuring
@@ -188,7 +188,7 @@ class Budget:
 
     @staticmethod
     def _seconds_for(member: Ranker, part: TrainingPart, n_points: int, held: Pair | None = None) -> float:
-        """Return the seconds of a fit to some points; a network builds no index, which would take longer than steps."""
+        """Return the seconds of a fit to `n_points`, without building the index of a network, which takes longer."""
         chosen = np.random.default_rng([0, 11]).permutation(len(part.rows))[: max(64, n_points)]
         sample = replace(part, rows=np.sort(part.rows[chosen]), rest=None, held=held, listed_elsewhere=True)
         begin = time.perf_counter()
@@ -197,7 +197,7 @@ class Budget:
 
 
 def _n_trainings(member: Ranker, part: TrainingPart) -> float:
-    """Return how many trainings a member takes in all."""
+    """Return the number of trainings of a member in all."""
     return member._n_trainings(part) + (0.0 if part.rest is None else member._rest_share(len(part.rows)))
 
 

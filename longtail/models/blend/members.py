@@ -1,4 +1,4 @@
-"""Which rankers a blend combines: those that suit the data, where none are given."""
+"""The default members of a blend, chosen by the data."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from scipy.sparse import csr_array
 
 from longtail.models.base import Ranker
 
-_MANY_LABELS = 20_000  # from here on one tree: a second and third cost a point more time than they gain
-_MOST_DISMEC_WORK = 4e10  # features of all points, times labels, up to which DiSMEC is trained: minutes
-_SOME_POINTS = range(1_000, 20_000)  # points with which two further members are fitted, where labels have no text
-_FEW_FEATURES = 5_000  # and features are no more than this
-_DECAF: dict[str, Any] = {
-    "n_networks": 1,
-    "epochs": 5,
-    "n_candidates": 1024,
-    "n_hard": 4,
-    "dropout": 0.1,
-}  # as a member
+_MANY_LABELS = 20_000  # from here on Bonsai has one tree: further trees make predictions slower for little gain
+_MOST_DISMEC_WORK = 4e10  # non-zeros of all points times labels up to which DiSMEC is used: it trains for minutes
+# Two non-linear members are added if labels have no text, points are so many, and features are no more than these.
+_SOME_POINTS = range(1_000, 20_000)
+_FEW_FEATURES = 5_000
+# A shorter training than DECAF's own. In a blend of all Tate points, DECAF's own epochs, dropout, batches and hard
+# negatives changed P@k and B@k of held-out points by 0.2 at most, for a sixth more time. Half the candidates changed
+# them as little with 20,000 points of Debian packages and Tate, for a fifth less time. Even fewer epochs or shorter
+# vectors lowered P@1 by 0.2 to 0.6 on Debian packages.
+_DECAF: dict[str, Any] = {"n_networks": 1, "epochs": 5, "n_candidates": 1024, "n_hard": 4, "dropout": 0.1}
 
 
 @dataclass(frozen=True)
@@ -29,9 +28,9 @@ class MemberChoice:
     Parameters
     ----------
     hurried : bool
-        Whether the user has set a time limit: DiSMEC is not chosen then.
+        Whether the user has set a time limit, with which DiSMEC is not used.
     n_jobs : int, optional
-        Threads of each member.
+        Number of threads of each member.
     seed : int
         Seed of each member.
     """
@@ -41,7 +40,7 @@ class MemberChoice:
     seed: int = 0
 
     def members(self, X: csr_array, Y: csr_array, Z: csr_array | None) -> list[Ranker]:
-        """Return unfitted members that suit points X, their labels Y and the label text Z; a linear one is first."""
+        """Return unfitted members for points X with labels Y and label text Z. The first one is linear."""
         from longtail.models.knn import KNN
 
         first: list[Ranker] = [self._linear_member(X, Y), KNN(n_jobs=self.n_jobs)]
@@ -54,21 +53,17 @@ class MemberChoice:
         from longtail.models.epoch_ranker import usual_batch_size
         from longtail.models.textmatch import TextMatch
 
-        # A shorter training than DECAF's own. In a blend of all Tate points, the epochs, dropout, batches and hard
-        # negatives of DECAF alone changed P@k and B@k of held-out points by at most 0.2, for a sixth more time, and
-        # half the candidates by as much with 20,000 points of Debian packages and Tate, for a fifth less. Fewer epochs
-        # or shorter vectors beside that lowered P@1 by 0.2 to 0.6 on Debian packages.
         network = DECAF(batch_size=usual_batch_size(X.shape[0]), **_DECAF, **self._shared())
         return [*first, TextMatch(n_jobs=self.n_jobs), network]
 
     def instead_of(self, member: Ranker) -> Ranker | None:
-        """Return a ranker that can take the place of a member there is no time for, or None."""
+        """Return a faster ranker for a member that takes too long, or None."""
         from longtail.models.bonsai import Bonsai
 
         return Bonsai(**self._shared()) if member.kind == "dismec" else None
 
     def vector_members(self, of_labels: bool) -> list[Ranker]:
-        """Return members that compare dense vectors: those of points and, with `of_labels`, those of label texts."""
+        """Return members that compare dense vectors of points and, with `of_labels`, of label texts."""
         from longtail.models.vectorknn import VectorKNN
         from longtail.models.vectormatch import VectorMatch
 
@@ -76,11 +71,11 @@ class MemberChoice:
         return [points, VectorMatch(n_jobs=self.n_jobs)] if of_labels else [points]
 
     def _linear_member(self, X: csr_array, Y: csr_array) -> Ranker:
-        """Return one classifier per label where these are few enough, and label trees otherwise.
+        """Return DiSMEC if points and labels are few enough, and Bonsai otherwise.
 
-        In a blend, DiSMEC in the place of three Bonsai trees raised P@1, 3, 5 of held-out points by 0.5, 0.8 and 0.6
-        and B by 1.1, 1.1 and 1.0 on EU laws, P by 0.3 and B by 0.6 on Tate, and changed nothing on Delicious and
-        BibTeX, for up to twice the training time of the blend. A looser tolerance of its solver cost B 0.1 to 0.5.
+        In a blend, DiSMEC instead of three Bonsai trees raised P@1, 3, 5 of held-out points by 0.5, 0.8 and 0.6 and B
+        by 1.1, 1.1 and 1.0 on EU laws, and P by 0.3 and B by 0.6 on Tate. It changed nothing on Delicious and BibTeX.
+        The blend took up to twice as long to train. A looser tolerance of its solver cost 0.1 to 0.5 of B.
         """
         from longtail.models.bonsai import Bonsai
         from longtail.models.dismec import DiSMEC
@@ -93,11 +88,12 @@ class MemberChoice:
         return Bonsai(**self._shared())
 
     def _nonlinear_members(self) -> list[Ranker]:
-        """Return further members for few points and features without label text, where fitting them takes little time.
+        """Return non-linear members for few points and few features without label text, where they train fast.
 
-        They learn what no linear model can from few features; words are too many for that. On held-out points of
-        Delicious the two raised P@1, 3, 5 by 2.2, 1.8 and 1.9 and B by 1.2, 1.3 and 1.6; on those of BibTeX P by 2.0,
-        0.5 and 0.8 and B by 1.1, 0.6 and 1.3; on the words of Tate titles nothing. DXML beside them added nothing.
+        They learn interactions of features, which is possible if features are few, but not with words. On held-out
+        points of Delicious the two raised P@1, 3, 5 by 2.2, 1.8 and 1.9 and B by 1.2, 1.3 and 1.6; on BibTeX P by 2.0,
+        0.5 and 0.8 and B by 1.1, 0.6 and 1.3; on the words of Tate titles they changed nothing. DXML added nothing to
+        these two.
         """
         from longtail.models.fastxml import FastXML
         from longtail.models.mnn import MNN

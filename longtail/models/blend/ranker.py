@@ -1,16 +1,21 @@
-"""Blend: several rankers as one, combined by the probability that held-out points show.
+"""Blend: several rankers as one, combined into probabilities that are learnt on held-out points.
 
-Rankers make different mistakes: trees over sparse features are best at single words, the nearest training points cover
-every rare label, label text finds labels that hardly any point has, and a network generalises over all of them. A part
-of the points is held out and the members are fitted to the rest. Each member lists its candidates for the held-out
-points; every pair of point and candidate has features (:mod:`longtail.combine`), and a combiner learns from them the
-probability that the label is correct. Then the members learn from the held-out points too.
+Rankers make different errors. Linear classifiers are best at single words, the nearest training points cover every rare
+label, label text finds labels with hardly any points, and a network generalises over all of these. Some points are held
+out, and the members are fitted to the others. Each member lists candidates for the held-out points. Every (point,
+candidate) pair has features (:mod:`longtail.combine`), from which a combiner learns the probability that the label is
+correct. Then the members learn from the held-out points too.
 
-Without members given, they are chosen by the data: DECAF where labels have text and GLaS where they have none, DiSMEC
-or Bonsai by the number of labels, KNN, and TextMatch; where labels have no text and points and features are few,
-FastXML and MNN too. Where the last features of a point are a dense vector, such as a sentence embedding, VectorKNN and
-VectorMatch see that vector, and all other members the features before it. With a time budget, members that do not fit
-into it are trained for fewer epochs or left out, and members that do not help on held-out points are dropped.
+If no members are given, they are chosen by the data:
+
+- a network: DECAF if labels have text, otherwise GLaS;
+- a linear model: DiSMEC or Bonsai, by the number of labels;
+- KNN and, if labels have text, TextMatch;
+- FastXML and MNN if labels have no text, and points and features are few.
+
+If the last features of a point are a dense vector, such as a sentence embedding, VectorKNN and VectorMatch use this
+vector, and all other members the features before it. With a time budget, members that take too long are trained for
+fewer epochs or left out, and members that do not improve the ranking of held-out points are dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ from longtail import progress, store
 from longtail.combine.candidates import CandidateList, PairScorer
 from longtail.combine.label_profile import LabelProfile, frequencies
 from longtail.combine.predictor import CandidatePredictor, HeldOutPairs
-from longtail.combine.selection import DEPTH, compared, measures
+from longtail.combine.selection import LABELS_MEASURED, describe_choice, held_out_metrics
 from longtail.errors import DataError, ModelError, SettingsError, number_of
 from longtail.kernels.encode import SparseRows
 from longtail.kernels.pool import FEW_SLOW_ROWS, threads_for
@@ -52,7 +57,7 @@ from longtail.params import (
     optional,
     value_shown,
 )
-from longtail.sparse import label_counts, labelled_rows, select_labels
+from longtail.sparse import Pair, label_counts, labelled_rows, select_labels
 from longtail.store.facts import ROWS, YES_NO, Text
 from longtail.store.invariants import REMEDY, Rules
 
@@ -65,15 +70,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger("longtail.models")
 
 DEFAULT_SECONDS = 600.0  # seconds that training may take by default
-_MOST_HELD_OUT = 5000  # points held out at most: more help the combiner until training lacks them
-_FEW_HELD_OUT = 2000  # fewer train the combiner badly
-_NEGATIVES = 24  # labels per training point that the trees suggest, to draw hard negatives from
+_MOST_HELD_OUT = 5000  # points held out, at most: members need the others more than the combiner does
+_FEW_HELD_OUT = 2000  # with fewer, the combiner is trained badly
+_NEGATIVES = 24  # labels per training point that a linear member suggests, from which hard negatives are drawn
 _BYTES_PER_HELD_OUT = 32_000.0  # features of the candidates of one held-out point
-_LEAST_GAIN = 0.05  # what a member must add to the mean of the goals to stay
+_LEAST_GAIN = 0.05  # gain in the mean of the goals that a member must add to be kept
 
 
 class Blend(Ranker):
-    """Several rankers, combined by held-out probability.
+    """Several rankers, combined into probabilities that are learnt on held-out points.
 
     Parameters
     ----------
@@ -82,19 +87,19 @@ class Blend(Ranker):
         (without), DiSMEC (fewer than 20,000 labels, no `seconds`) or Bonsai, KNN, and TextMatch (labels with text);
         FastXML and MNN for 1,000 to 20,000 points with at most 5,000 features and no label text.
     seconds : float, optional
-        Time that training may take. Members that do not fit are trained for fewer epochs or left out, and members that
-        do not help on held-out points are dropped. By default 600 for members chosen by the data, and no limit for
-        members given.
+        Time limit of training. Members that take too long are trained for fewer epochs or left out, and members that do
+        not improve the ranking of held-out points are dropped. By default 600 for members chosen by the data, and no
+        limit for given members.
     vector_size : int
-        Number of the last features that are one dense vector per point and per label text, such as a sentence
-        embedding. VectorKNN and, for labels with text, VectorMatch are added as members that compare these vectors;
-        other members do not see them. A tagger with an encoder sets it.
+        Number of features at the end that are one dense vector per point and per label text, such as a sentence
+        embedding. VectorKNN and, for labels with text, VectorMatch are added as members, which compare these vectors.
+        Other members do not use them. A tagger with an encoder sets it.
     validation_fraction : float, optional
-        Share of points held out to train the combiner, 5,000 at most. By default a tenth, and up to a fifth of fewer
-        than 20,000 points. Unused where `fit` is given a validation part.
+        Share of points held out to train the combiner, 5,000 at most. By default a tenth, or up to a fifth if there are
+        fewer than 20,000 points. Not used if `fit` is given validation points.
     propensity_a, propensity_b : float
-        A and B of the propensity model behind the metrics that members are chosen by: 0.55 and 1.5, but for Wikipedia
-        (0.5, 0.4) and Amazon (0.6, 2.6).
+        A and B of the propensity model, in the metrics by which members are chosen. Use 0.5 and 0.4 for Wikipedia, 0.6
+        and 2.6 for Amazon, and the defaults elsewhere.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -131,7 +136,7 @@ class Blend(Ranker):
     predictor_: CandidatePredictor
     report_: list[dict[str, Any]]
     why_: str
-    n_words_: int | None  # features before the vectors; None without vectors
+    n_words_: int | None  # number of features before the vectors; None without vectors
 
     def __init__(
         self,
@@ -154,7 +159,7 @@ class Blend(Ranker):
         self.random_state = random_state
 
     def check_params(self) -> None:
-        """Compare every parameter with its constraint; members must be rankers."""
+        """Check that every parameter meets its constraint and that members are rankers."""
         super().check_params()
         if self.members is None:
             return
@@ -167,7 +172,7 @@ class Blend(Ranker):
             check_base(member, type(self).__name__)
 
     def n_fits(self) -> dict[str, int]:
-        """Return how many rankers of each kind one ``fit`` trains; none are known where the data chooses."""
+        """Return how many rankers of each kind one ``fit`` trains, without members that are chosen by the data."""
         total = {self.kind: 1}
         for member in self.members or ():
             for kind, n in member.n_fits().items():
@@ -176,9 +181,7 @@ class Blend(Ranker):
 
     # Training ----------------------------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.models.blend.budget import Budget
 
         budget = Budget(self._seconds())
@@ -188,57 +191,56 @@ class Blend(Ranker):
         members = self._plan(budget, parts)
         self.members_ = []
         names = {}
-        for number, member in enumerate(sorted(members, key=_is_network)):  # networks last: trees suggest negatives
-            others = any(not _is_network(m) for m in members if m is not member)
+        for number, member in enumerate(
+            sorted(members, key=_is_network)
+        ):  # networks last: others suggest hard negatives
+            others_list = any(not _is_network(m) for m in members if m is not member)
             name = f"{number + 1}-{member.kind}"
             begin = time.perf_counter()
-            own = replace(parts.seen_by(member), listed_elsewhere=others)
+            own = replace(parts.seen_by(member), listed_elsewhere=others_list)
             self.members_.append(self._fit_member(member, own, name))
             budget.note(self.members_[-1], time.perf_counter() - begin)
             names[id(self.members_[-1])] = name
         combiner = self._find_combiner(parts, budget)
-        enough = self._steps.value("time-left", lambda: [budget.fits_rest(self.members_, part), budget.remarks])
-        budget.remarks = enough[1]
+        has_time, budget.remarks = self._steps.value(
+            "time-left", lambda: [budget.fits_rest(self.members_, part), budget.remarks]
+        )
         for member in self.members_:
             own = parts.seen_by(member)
-            if not enough[0]:
+            if not has_time:
                 own = replace(own, rest=None)
             if own.rest is not None or _is_network(member):
                 with progress.stage(f"all points: {member.kind}"):
-                    self._finish(f"{names[id(member)]}-rest", member, partial(member._fit_rest, own))
-        self._settle(part.X, Y, part.Z, combiner)
+                    self._run_step(f"{names[id(member)]}-rest", member, partial(member._fit_rest, own))
+        self._set_predictor(part.X, Y, part.Z, combiner)
         self.why_ = " ".join([self.why_, *budget.remarks]).strip()
 
-    def _divide(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> MemberParts:
-        """Hold out points, and divide the features of all points into those before the vectors and the vectors."""
+    def _divide(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> MemberParts:
+        """Hold out points, and split the features of all points into those before the vectors and the vectors."""
         self.n_words_ = X.shape[1] - self.vector_size if self.vector_size else None
-        if self.n_words_ is None:
-            part = TrainingPart.divide(
-                X, Y, _filled(Z), validation, self._share_held_out(X.shape[0]), self._seed, _MOST_HELD_OUT
-            )
-            return MemberParts(part, part)
         words, vectors = self._columns(X)
-        Z_words, Z_vectors = (None, None) if Z is None else map(_filled, self._columns(Z))
+        Z_words, Z_vectors = (None, None) if Z is None else map(_none_if_empty, self._columns(Z))
         held = held_vectors = None
         if validation is not None:
             held_words, held_vectors = self._columns(validation[0])
             held = held_words, validation[1]
         share = self._share_held_out(X.shape[0])
         part = TrainingPart.divide(words, Y, Z_words, held, share, self._seed, _MOST_HELD_OUT)
+        if self.n_words_ is None:
+            return MemberParts(part, part)
         return MemberParts(part, part.with_features(vectors, Z_vectors, held_vectors))
 
     def _columns(self, A: csr_array) -> tuple[csr_array, csr_array]:
-        """Return what members see: the features before the vectors, and the vectors."""
-        return (A, A) if self.n_words_ is None else _divided_columns(A, self.n_words_)
+        """Return the features before the vectors, and the vectors; without vectors, all features twice."""
+        return (A, A) if self.n_words_ is None else _split_columns(A, self.n_words_)
 
     def _share_held_out(self, n_points: int) -> float:
-        """Return the share of the points to hold out: a tenth, or more where that would be few.
+        """Return the share of the points to hold out: a tenth, or up to a fifth if points are few.
 
-        Few held-out points train the combiner badly. A fifth of 2,500 to 12,000 points of Debian packages raised P@1 of
-        other training points by 0.2 to 0.7 and B@1, 3, 5 by 0.4 to 0.9, 0.4 to 0.7 and 0.2 to 0.5; on Tate it changed
-        nothing beyond 0.3 but with 2,500 points, where it raised P@1 and B@1 by 0.7 (means of three or four seeds).
+        With few held-out points the combiner is trained badly. A fifth instead of a tenth of 2,500 to 12,000 Debian
+        packages raised P@1 of other training points by 0.2 to 0.7, and B@1, 3, 5 by 0.4 to 0.9, 0.4 to 0.7 and 0.2 to
+        0.5. On Tate it raised P@1 and B@1 by 0.7 with 2,500 points, and changed them by 0.3 at most with more points
+        (means of three or four seeds).
         """
         if self.validation_fraction is not None:
             return self.validation_fraction
@@ -251,7 +253,7 @@ class Blend(Ranker):
         return MemberChoice(self.seconds is not None, self.n_jobs, self._seed)
 
     def _members(self, X: csr_array, Y: csr_array, Z: csr_array | None, label_vectors: bool = False) -> list[Ranker]:
-        """Return unfitted members: copies of those given, or those that suit the data; and those for vectors.
+        """Return unfitted members: copies of the given ones or the default ones for the data, and those for vectors.
 
         `label_vectors` says whether label texts have vectors.
         """
@@ -266,14 +268,15 @@ class Blend(Ranker):
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit: its points and labels, what members keep, and the largest fit of a member.
 
-        A network keeps its tables until the end; of another member, its model remains, about a third of its fit.
+        A network keeps its tables until the end. Another member keeps its model, about a third of the memory of its
+        fit.
         """
         words: tuple[Any, ...] = (X, Z)
         vectors = words
         if self.vector_size:
             self._check_vector_size(X)
             first = X.shape[1] - self.vector_size
-            both = [(None, None) if A is None else _divided_columns(A, first) for A in (X, Z)]
+            both = [(None, None) if A is None else _split_columns(A, first) for A in (X, Z)]
             words, vectors = zip(*both, strict=True)
         members = self._members(words[0], Y, words[1], vectors[1] is not None)
         needed = [
@@ -290,22 +293,22 @@ class Blend(Ranker):
         return 2 * data_bytes(X, Y) + alive + profile + pairs
 
     def _plan(self, budget: Budget, parts: MemberParts) -> list[Ranker]:
-        """Return the members to fit, as the budget allows."""
+        """Return the members to fit within the budget."""
         part = parts.words
         members = self._members(part.X, part.Y, part.Z, parts.vectors.Z is not None)
         choice = self._choice()
         cheaper = {id(member): choice.instead_of(member) for member in members if self.members is None}
         instead = {key: ranker for key, ranker in cheaper.items() if ranker is not None}
-        everyone = [*members, *instead.values()]
-        facts = self._steps.value("plan", lambda: budget.decisions(everyone, budget.plan(members, part, instead)))
-        return budget.follow(facts, everyone)
+        all_members = [*members, *instead.values()]
+        facts = self._steps.value("plan", lambda: budget.decisions(all_members, budget.plan(members, part, instead)))
+        return budget.follow(facts, all_members)
 
     def _fit_member(self, member: Ranker, part: TrainingPart, name: str) -> Ranker:
-        """Fit one member to the points that are not held out, its data-dependent choices settled once."""
+        """Make the data-dependent choices of a member, and fit it to the points that are not held out."""
         member._steps = self._steps.inside(f"{name}-choices")
         member = member.tuned(part.X[part.rows], part.Y[part.rows], part.Z)
         if _is_network(member) and self._steps.find(f"{name}-rest"):
-            return member  # it has been fitted to all points
+            return member  # the checkpoint has the network after its last step
         if _is_network(member):
             from longtail.models.label_tree import LabelTreeRanker
 
@@ -313,70 +316,70 @@ class Blend(Ranker):
             if linear is not None:
                 part = replace(part, negatives=linear.predict(part.X[part.rows], _NEGATIVES))
         with progress.stage(f"fitting {member.kind}"):
-            if _is_network(member):  # what it has learnt so far is in the checkpoint of its epochs
+            if _is_network(member):  # it has its own checkpoints of epochs
                 member._steps = self._steps.inside(f"{name}-rest")
                 member._fit_part(part)
             else:
-                self._finish(f"{name}-part", member, lambda: member._fit_part(part))
+                self._run_step(f"{name}-part", member, lambda: member._fit_part(part))
         return member
 
     def _find_combiner(self, parts: MemberParts, budget: Budget) -> Combiner:
-        """Train the combiner, or load it from a checkpoint, with the members that it was trained for."""
+        """Train the combiner or load it from a checkpoint, and keep the members that it combines."""
         from longtail.combine.combiner import Combiner
 
-        everyone = self.members_
+        all_members = self.members_
 
         def compute() -> tuple[dict[str, Any], Arrays]:
             self._combine(parts, select=budget.binding)
-            kept = [i for i, member in enumerate(everyone) if any(member is m for m in self.members_)]
+            kept = [i for i, member in enumerate(all_members) if any(member is m for m in self.members_)]
             facts, arrays = self.predictor_.combiner.state()
-            chosen = {"report": self.report_, "why": self.why_, "threshold": self.threshold_}
-            return {"combiner": facts, "kept": kept, **chosen}, arrays
+            results = {"report": self.report_, "why": self.why_, "threshold": self.threshold_}
+            return {"combiner": facts, "kept": kept, **results}, arrays
 
         facts, arrays = self._steps.stored("combiner", compute)
-        self.members_ = [everyone[i] for i in facts["kept"]]
+        self.members_ = [all_members[i] for i in facts["kept"]]
         self.report_, self.why_, self.threshold_ = facts["report"], facts["why"], facts["threshold"]
         return Combiner.restored(facts["combiner"], arrays)
 
     def _combine(self, parts: MemberParts, select: bool) -> None:
-        """Train the combiner on the held-out points, and with `select` drop members that do not help."""
+        """Train the combiner on the held-out points; with `select`, drop members that do not improve the ranking."""
         part = parts.words
         X, Y_train = part.X[part.rows], part.Y[part.rows]
         self.threshold_ = None
         self.report_, self.why_ = [], "The mean of all members, because no held-out point has a known label."
-        self._settle(X, Y_train, part.Z, None)
+        self._set_predictor(X, Y_train, part.Z, None)
         if part.held is None:
             return
         known = label_counts(Y_train) > 0
-        # Points whose labels are all unseen would make every score look too high; after the final fit none are unseen.
-        some = labelled_rows(select_labels(part.held[1], known))
-        if not len(some):
+        # Points with unknown labels only are left out. All scores would look too high on them, but after the final fit
+        # there are no such points.
+        rows = labelled_rows(select_labels(part.held[1], known))
+        if not len(rows):
             return
-        X_held, Y_held = self._held_points(parts)[some], part.held[1][some]
+        X_held, Y_held = self._held_points(parts)[rows], part.held[1][rows]
         Y_known = select_labels(Y_held, known)
         with progress.stage("combining"):
             pairs = self.predictor_.collect(X_held, Y_held, self._listing, self.n_jobs)
             propensity = self.propensity_a, self.propensity_b
             layout, shape = self.predictor_.layout(len(self._listers())), Y_held.shape
             numbers = {id(member): number for number, member in enumerate([*self._networks(), *self._listers()])}
-            rows = [
-                {"model": member.kind}
-                | measures(Y_known, pairs.scored_by(layout, numbers[id(member)], shape, DEPTH), Y_train, propensity)
-                for member in self.members_
-            ]
+            report = []
+            for member in self.members_:
+                scores = pairs.scored_by(layout, numbers[id(member)], shape, LABELS_MEASURED)
+                report.append({"model": member.kind} | held_out_metrics(Y_known, scores, Y_train, propensity))
             if select and len(self.members_) > 1:
-                pairs = self._drop_members(pairs, rows, part, Y_known)
+                pairs = self._drop_members(pairs, report, part, Y_known)
             layout = self.predictor_.layout(len(self._listers()))
             combiner = pairs.train(layout, Y_train, Y_held, self._text_lister())
-            apart = pairs.of_labels(known).cross_scored(layout, Y_held.shape, DEPTH, combiner.n_trees)
-            combiner, whole = combiner.calibrated(apart, Y_known)
+            scores = pairs.of_labels(known).cross_scored(layout, Y_held.shape, LABELS_MEASURED, combiner.n_trees)
+            combiner, scores = combiner.calibrated(scores, Y_known)
             self.predictor_ = replace(self.predictor_, combiner=combiner)
-        self.threshold_ = threshold_of_probabilities(Y_known, whole)
-        self.report_ = [*rows, {"model": "blend"} | measures(Y_known, whole, Y_train, propensity)]
-        self.why_ = compared(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
+        self.threshold_ = threshold_of_probabilities(Y_known, scores)
+        self.report_ = [*report, {"model": "blend"} | held_out_metrics(Y_known, scores, Y_train, propensity)]
+        self.why_ = describe_choice(self.report_, f"A blend of {', '.join(m.kind for m in self.members_)}")
 
     def _held_points(self, parts: MemberParts) -> csr_array:
-        """Return the held-out points with all features, as they are predicted."""
+        """Return the held-out points with all features, vectors included."""
         assert parts.words.held is not None
         if self.n_words_ is None:
             return parts.words.held[0]
@@ -384,21 +387,24 @@ class Blend(Ranker):
         return csr_array(hstack([parts.words.held[0], parts.vectors.held[0]], format="csr"))
 
     def _drop_members(
-        self, pairs: HeldOutPairs, rows: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
+        self, pairs: HeldOutPairs, report: list[dict[str, Any]], part: TrainingPart, Y_known: csr_array
     ) -> HeldOutPairs:
-        """Drop members one by one while held-out points are ranked as well without them; `rows` are their metrics."""
+        """Drop each member, the weakest first, without which held-out points are ranked nearly as well or better.
+
+        `report` has the metrics of each member. The pairs without the dropped members are returned.
+        """
         shape, X, Y_train = Y_known.shape, part.X[part.rows], part.Y[part.rows]
         propensity = self.propensity_a, self.propensity_b
 
-        def goal(p: HeldOutPairs, n_scorers: int, n_listers: int) -> float:
+        def goal(pairs: HeldOutPairs, n_scorers: int, n_listers: int) -> float:
             layout = replace(self.predictor_.layout(n_listers), n_scorers=n_scorers)
-            scores = p.cross_scored(layout, shape, DEPTH, n_trees=0)
-            return measures(Y_known, scores, Y_train, propensity)["goal"]
+            scores = pairs.cross_scored(layout, shape, LABELS_MEASURED, n_trees=0)
+            return held_out_metrics(Y_known, scores, Y_train, propensity)["goal"]
 
         scorers, listers = self._networks(), self._listers()
         best = goal(pairs, len(scorers), len(listers))
-        alone = {id(m): row["goal"] for m, row in zip(self.members_, rows, strict=True)}
-        for member in sorted(self.members_, key=lambda m: alone[id(m)]):  # the weakest first
+        alone = {id(m): row["goal"] for m, row in zip(self.members_, report, strict=True)}
+        for member in sorted(self.members_, key=lambda m: alone[id(m)]):
             if len(self.members_) == 1:
                 break
             scorers, listers = self._networks(), self._listers()
@@ -408,32 +414,32 @@ class Blend(Ranker):
             else:
                 columns = range(first := layout.lister(listers.index(member)), first + 7)
             fewer = pairs.without(list(columns))
-            found = goal(fewer, len(scorers) - (member in scorers), len(listers) - (member in listers))
-            if found > best - _LEAST_GAIN:
-                _log.info("%s adds %.2f to the held-out goal and is dropped.", member.kind, best - found)
+            without = goal(fewer, len(scorers) - (member in scorers), len(listers) - (member in listers))
+            if without > best - _LEAST_GAIN:
+                _log.info("%s adds %.2f to the held-out goal and is dropped.", member.kind, best - without)
                 if member in scorers:
                     fewer = replace(fewer, text_odds=np.delete(fewer.text_odds, scorers.index(member), axis=1))
                 self.members_ = [m for m in self.members_ if m is not member]
-                pairs, best = fewer, found
-                self._settle(X, Y_train, part.Z, None)
+                pairs, best = fewer, without
+                self._set_predictor(X, Y_train, part.Z, None)
         return pairs
 
-    def _settle(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
-        """Make the predictor of the members as they are, with the combiner that was trained before."""
+    def _set_predictor(self, X: csr_array, Y: csr_array, Z: csr_array | None, combiner: Combiner | None) -> None:
+        """Set the predictor of the present members for these points; without a combiner it has an untrained one."""
         profile = LabelProfile.of(X, Y, Z, self.n_jobs)
         scorers = [self._scorer(member) for member in self._networks()]
-        fresh = CandidatePredictor(scorers, frequencies(Y), label_counts(Y) == 0, profile)
-        fresh.n_features = self.n_words_
+        predictor = CandidatePredictor(scorers, frequencies(Y), label_counts(Y) == 0, profile)
+        predictor.n_features = self.n_words_
         if combiner is None:
             from longtail.combine.combiner import Combiner
 
-            combiner = Combiner.untrained(fresh.layout(len(self._listers())))
-        fresh.combiner = combiner
-        self.predictor_ = fresh
+            combiner = Combiner.untrained(predictor.layout(len(self._listers())))
+        predictor.combiner = combiner
+        self.predictor_ = predictor
 
     @learns_on_a_copy
     def add_labels(self, label_features: Any) -> Self:
-        """Append labels that have text but no points; they are suggested from now on.
+        """Append labels that have text only; they are suggested from now on.
 
         Parameters
         ----------
@@ -450,10 +456,10 @@ class Blend(Ranker):
         return self
 
     def _append_labels(self, label_features: csr_array) -> None:
-        """Make room for labels without points, whose text may be empty."""
+        """Append labels without training points, whose text may be empty."""
         Z, vectors = self._columns(label_features)
-        more, predictor = Z.shape[0], self.predictor_
-        n_labels = self.n_labels_ + more
+        n_new, predictor = Z.shape[0], self.predictor_
+        n_labels = self.n_labels_ + n_new
         self.members_ = [copy(member) for member in self.members_]
         for member in self.members_:
             if member._scores_text():
@@ -467,25 +473,25 @@ class Blend(Ranker):
             predictor,
             profile=profile,
             scorers=[self._scorer(member) for member in self._networks()],
-            frequency=np.concatenate([predictor.frequency, np.zeros(more, np.float32)]),
-            unseen=np.concatenate([predictor.unseen, np.ones(more, bool)]),
+            frequency=np.concatenate([predictor.frequency, np.zeros(n_new, np.float32)]),
+            unseen=np.concatenate([predictor.unseen, np.ones(n_new, bool)]),
         )
         self.n_labels_ = n_labels
 
     @available_if(lambda blend: blend._voters() or (blend.members is None and not hasattr(blend, "members_")))
     @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any) -> Self:
-        """Add points: nearest-neighbour members vote with them at once, and label frequencies and centroids follow.
+        """Add points to the nearest-neighbour members, and update label frequencies and centroids.
 
-        The other members and the combiner stay as they are until the next ``fit``. A blend without ``knn`` among its
+        The other members and the combiner do not change until the next ``fit``. A blend without ``knn`` among its
         members does not have this method.
 
         Parameters
         ----------
         X : sparse or dense matrix, (N, D)
-            New points, with the features of the first ones.
+            New points, with the same features as the first ones.
         Y : sparse or dense matrix, (N, L')
-            Their labels. Columns beyond those known are new labels; there may be none, but never fewer.
+            Their labels. It has all known columns; further columns are new labels.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
@@ -504,12 +510,12 @@ class Blend(Ranker):
         return self
 
     def learning_members(self) -> list[Ranker]:
-        """Return the fitted members that ``partial_fit`` trains; the others stay as they are."""
+        """Return the fitted members that ``partial_fit`` trains."""
         voters = self._voters()
         return [member for member in self.members_ if member in voters or member.kind == "vectorknn"]
 
     def _voters(self) -> list[KNN]:
-        """Return the members that take further points as they are."""
+        """Return the KNN members, to which points can be added."""
         from longtail.models.knn import KNN
 
         members = getattr(self, "members_", self.members)
@@ -540,7 +546,7 @@ class Blend(Ranker):
         return self._list_candidates(*self._divided(SparseRows.of(X)), k, jobs)
 
     def _divided(self, points: SparseRows) -> tuple[SparseRows, SparseRows]:
-        """Return what members see of points: the features before the vectors, and the vectors."""
+        """Return the features of points before the vectors, and the vectors; without vectors, all features twice."""
         return (points, points) if self.n_words_ is None else points.divided(self.n_words_)
 
     def _list_candidates(
@@ -549,7 +555,7 @@ class Blend(Ranker):
         return [member._candidates(vectors if member.takes_vectors else words, k, n_jobs) for member in self._listers()]
 
     def features_of(self, member: Ranker, X: csr_array) -> csr_array:
-        """Return the features of points that one of ``members_`` sees, with the columns that it was fitted to.
+        """Return the features of points that a member uses: those before the vectors, or the vectors.
 
         Parameters
         ----------
@@ -569,24 +575,24 @@ class Blend(Ranker):
         return self.predictor_.predict_one(words, lists, k)
 
     def contributions(self, point: csr_array, best: csr_array, labels: Sequence[int]) -> list[Shares | None]:
-        """Return what each of ``members_`` contributes to the log odds of labels of one point.
+        """Return the contribution of each of ``members_`` to the log odds of labels of one point.
 
         Parameters
         ----------
         point : csr_array, (1, D)
             The point.
         best : csr_array, (1, L)
-            What :meth:`predict` returned for it.
+            The scores that :meth:`predict` returned for it.
         labels : sequence of int
-            Labels to explain; one that is not in `best` has no contributions.
+            Labels to explain. A label that is not in `best` has no contributions (None).
         """
         from longtail.combine.attribution import attribute
 
         lists = self._listing(point, max(best.nnz, self.predictor_.width))
         order = [*self._networks(), *self._listers()]
-        place = [next(i for i, one in enumerate(order) if one is member) for member in self.members_]
-        found = attribute(self.predictor_, self.predictor_.points(point), lists, (best.indices, best.data), labels)
-        return [None if one is None else one._replace(members=one.members[place]) for one in found]
+        columns = [next(i for i, one in enumerate(order) if one is member) for member in self.members_]
+        shares = attribute(self.predictor_, self.predictor_.points(point), lists, (best.indices, best.data), labels)
+        return [None if one is None else one._replace(members=one.members[columns]) for one in shares]
 
     def _fitted_parts(self) -> Iterable[Ranker]:
         return self.members_
@@ -626,7 +632,7 @@ class Blend(Ranker):
 
     @classmethod
     def _labels_of_part(cls, name: str, part: Any, stored: store.Stored) -> int:
-        """Return the number of labels of a member; listers do not know labels that were appended after the fit."""
+        """Return the number of labels of a member; listers may lack labels that were appended after the fit."""
         n_labels = stored.meta["n_labels"]
         return n_labels if _is_network(part) else min(part.n_labels_, n_labels)
 
@@ -663,23 +669,23 @@ class Blend(Ranker):
 
 
 def _widen(member: Any, n_labels: int) -> None:
-    """Make room in a network for further labels, which it does not score; copies of it stay as they are."""
+    """Raise the number of labels of a network, which does not score the new ones; shallow copies do not change."""
     member.scorer_ = copy(member.scorer_)
     member.scorer_.labels = member.scorer_.labels.widened(n_labels)
 
 
-def _divided_columns(A: csr_array, first: int) -> tuple[csr_array, csr_array]:
-    """Return the columns before `first`, and the others."""
+def _split_columns(A: csr_array, first: int) -> tuple[csr_array, csr_array]:
+    """Return the columns before `first`, and those from `first` on."""
     return csr_array(A[:, :first]), csr_array(A[:, first:])
 
 
-def _filled(Z: csr_array | None) -> csr_array | None:
+def _none_if_empty(Z: csr_array) -> csr_array | None:
     """Return label text, or None if no label has any."""
-    return None if Z is None or not Z.nnz else Z
+    return Z if Z.nnz else None
 
 
 def _stored_vector_size(stored: store.Stored) -> int:
-    """Return the number of features that are a vector in a model folder; those of older versions have none."""
+    """Return `vector_size` of a model folder; folders of older versions do not have it."""
     size = stored.meta["params"].get("vector_size", 0)
     if not Integer(0, stored.meta["n_features"] - 1).allows(size):
         raise ModelError(f"{stored.folder}: vector_size is {size!r:.40}. {REMEDY}")

@@ -1,14 +1,14 @@
-"""The two blocks that DECAF is made of, forwards and backwards.
+"""The two blocks of DECAF's network, with their gradients.
 
-A residual block (paper, Fig. 2) changes the vector of a text from the token table:
+A residual block (paper, Fig. 2) transforms the vector of a text, which is a sum of token vectors:
 
-    out = σ(a) ∘ (dropout(ReLU(v)) R) + σ(b) ∘ v          R (d, d) the identity at the start, a and b (d,) zero
+    out = σ(a) ∘ (dropout(ReLU(v)) R) + σ(b) ∘ v          at the start R (d, d) is the identity, a and b (d,) are zero
 
-A combination block weighs two vectors of a label, number by number:
+A combination block weighs two vectors of a label, coordinate by coordinate:
 
     w = σ(a) ∘ p + σ(b) ∘ q
 
-Both keep their parameters in a dict of tables shared with the network they are part of, under a name of their own.
+Both keep their parameters in the network's dict of tables, under names that begin with the name of the block.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from longtail.sparse import Arrays
 
 Learn = Callable[[str, np.ndarray], None]  # name of a table, its gradient
 
-_POWER_STEPS = 100  # at most; starting from the last direction, a few steps suffice
-_ROWS = 256  # rows of a batch that are computed at once
-_NEAR = 1e-6  # relative change of the norm at which the power method has converged
+_MOST_POWER_STEPS = 100  # a few suffice, because the power method starts from its last result
+_ROWS_AT_ONCE = 256  # rows of a batch: few enough to stay in a core's cache from one line to the next
+_CONVERGED = 1e-6  # relative change of the norm at which the power method has converged
 
 
 def sigmoid(a: np.ndarray) -> np.ndarray:
@@ -35,9 +35,10 @@ def sigmoid(a: np.ndarray) -> np.ndarray:
 
 
 def dropout_mask(shape: tuple[int, ...], drop: float, rng: np.random.Generator | None) -> np.ndarray | None:
-    """Return a mask that zeroes each number with probability `drop` (in steps of 1/256); None where nothing is zeroed.
+    """Return a mask that drops each number with probability `drop` (in steps of 1/256); None if nothing is dropped.
 
-    What stays makes up for what goes. Bytes are drawn, not floats: a mask is as large as a batch's labels times d.
+    Numbers that are kept are scaled up, so that the expectation stays the same. The mask is as large as the labels of a
+    batch times d; to save time, it is drawn as bytes, not as floats.
     """
     drawn = _draw_bytes(shape, drop, rng)
     return None if drawn is None else (drawn < _n_kept(drop)) * np.float32(256 / _n_kept(drop))
@@ -50,7 +51,7 @@ def _draw_bytes(shape: tuple[int, ...], drop: float, rng: np.random.Generator | 
 
 
 def _n_kept(drop: float) -> int:
-    """Return how many of 256 bytes stand for a number that is not zeroed."""
+    """Return the number of bytes, out of 256, that keep a number."""
     return round(256 * (1 - drop))
 
 
@@ -60,12 +61,12 @@ class Trace:
 
     v: np.ndarray  # (n, d) the input
     r: np.ndarray  # (n, d) after ReLU and dropout
-    scale: np.float32  # by which dropout multiplied what it kept
+    scale: np.float32  # of the numbers that dropout kept
 
 
 @dataclass(frozen=True)
 class ResidualBlock:
-    """The embedding block of documents, or of labels."""
+    """The residual block of documents, or of label texts."""
 
     tables: Arrays
     name: str
@@ -74,20 +75,20 @@ class ResidualBlock:
 
     @staticmethod
     def fresh(name: str, dim: int) -> Arrays:
-        """Return parameters to start from."""
+        """Return the initial parameters."""
         return {
             f"{name}.R": np.eye(dim, dtype=np.float32),
             f"{name}.a": np.zeros((1, dim), np.float32),
             f"{name}.b": np.zeros((1, dim), np.float32),
         }
 
-    def _all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _parameters(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return tuple(self.tables[f"{self.name}.{part}"] for part in "Rab")  # type: ignore[return-value]
 
     def forward(self, v: np.ndarray, drop: float, rng: np.random.Generator | None) -> tuple[np.ndarray, Trace]:
-        """Pass vectors (n, d) through the block, with dropout where there is an `rng`."""
-        R, a, b = self._all()
-        weights, gate_b = R * sigmoid(a), sigmoid(b)  # the gate on the smaller matrix: σ(a) ∘ (r R)
+        """Pass vectors (n, d) through the block; without `rng` there is no dropout."""
+        R, a, b = self._parameters()
+        weights, gate_b = R * sigmoid(a), sigmoid(b)  # σ(a) ∘ (r R) = r (R ∘ σ(a)), which scales the smaller matrix
         drawn, n_kept = _draw_bytes(v.shape, drop, rng), _n_kept(drop)
         scale = np.float32(1.0 if drawn is None else 256 / n_kept)
         r, out = (self.scratch.empty(f"{self.name}.{part}", *v.shape) for part in ("r", "out"))
@@ -103,14 +104,14 @@ class ResidualBlock:
         return out, Trace(v, r, scale)
 
     def backward(self, d_out: np.ndarray, trace: Trace, learn: Learn, d_v: np.ndarray) -> None:
-        """Write the gradient of the input into `d_v`, and step the parameters by `learn`."""
-        R, a, b = self._all()
+        """Write the gradient of the input to `d_v`, and step the parameters by `learn(name, gradient)`."""
+        R, a, b = self._parameters()
         gate_a, gate_b = sigmoid(a), sigmoid(b)
         back = (R * gate_a).T
 
         def work(rows: slice) -> tuple[np.ndarray, np.ndarray]:
             np.matmul(d_out[rows], back, out=d_v[rows])
-            d_v[rows] *= (trace.r[rows] > 0) * trace.scale  # neither below zero nor dropped
+            d_v[rows] *= (trace.r[rows] > 0) * trace.scale  # 0 if the ReLU or dropout set the number to 0
             d_v[rows] += d_out[rows] * gate_b
             return trace.r[rows].T @ d_out[rows], np.einsum("ij,ij->j", d_out[rows], trace.v[rows])
 
@@ -125,7 +126,7 @@ class ResidualBlock:
 
 @dataclass(frozen=True)
 class CombinationBlock:
-    """How a label's text and its refinement vector become one classifier."""
+    """The block that combines a label's text vector and refinement vector into one classifier."""
 
     tables: Arrays
     name: str
@@ -134,7 +135,7 @@ class CombinationBlock:
 
     @staticmethod
     def fresh(name: str, dim: int) -> Arrays:
-        """Return parameters to start from: equal parts."""
+        """Return the initial parameters: both vectors have the same weight."""
         return {f"{name}.a": np.zeros((1, dim), np.float32), f"{name}.b": np.zeros((1, dim), np.float32)}
 
     def gates(self) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +143,7 @@ class CombinationBlock:
         return sigmoid(self.tables[f"{self.name}.a"]), sigmoid(self.tables[f"{self.name}.b"])
 
     def forward(self, p: np.ndarray, q: np.ndarray, out: np.ndarray) -> np.ndarray:
-        """Combine both inputs, (n, d) each, into `out`, and return it."""
+        """Combine both inputs, (n, d) each, into `out` and return it."""
         gate_a, gate_b = self.gates()
 
         def work(rows: slice) -> None:
@@ -153,7 +154,7 @@ class CombinationBlock:
         return out
 
     def backward(self, d_out: np.ndarray, p: np.ndarray, q: np.ndarray, learn: Learn) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradients of p and q, and step the parameters by `learn`."""
+        """Return the gradients of p and q, and step the parameters by `learn(name, gradient)`."""
         gate_a, gate_b = self.gates()
         d_p, d_q = (self.scratch.empty(f"{self.name}.{part}", *d_out.shape) for part in ("d_p", "d_q"))
 
@@ -169,28 +170,28 @@ class CombinationBlock:
 
 
 def _row_blocks(n: int) -> list[slice]:
-    """Cut rows into blocks that stay in a core's cache from one line to the next, whatever the number of threads."""
-    return [slice(start, min(n, start + _ROWS)) for start in range(0, max(1, n), _ROWS)]
+    """Divide rows into blocks. They do not depend on the number of threads, so that sums over them do not either."""
+    return [slice(start, min(n, start + _ROWS_AT_ONCE)) for start in range(0, max(1, n), _ROWS_AT_ONCE)]
 
 
 def normalize_spectrum(R: np.ndarray, u: np.ndarray) -> None:
-    """Divide R by its spectral norm, in place (Miyato et al., 2018).
+    """Divide R by its spectral norm in place (Miyato et al., 2018).
 
-    `u` (d,) is the direction that R makes longest, as found last time; the power method goes on from it until the norm
-    has converged.
+    `u` (d,) is the direction that R stretches most, from the last call. The power method starts from it, runs until the
+    norm has converged, and updates it.
     """
     norm = 0.0
-    for _ in range(_POWER_STEPS):
+    for _ in range(_MOST_POWER_STEPS):
         v = R @ u
         v /= np.linalg.norm(v) + 1e-12
         back = R.T @ v
         last, norm = norm, float(np.linalg.norm(back))
         u[:] = back / (norm + 1e-12)
-        if abs(norm - last) <= _NEAR * norm:
+        if abs(norm - last) <= _CONVERGED * norm:
             break
     R /= np.float32(norm + 1e-12)
 
 
 def through_spectrum(gradient: np.ndarray, R: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Return the gradient before R was divided by its spectral norm, now 1, from the gradient after it."""
+    """Propagate a gradient back through the division of R by its spectral norm; R has the norm 1 already."""
     return gradient - np.vdot(gradient, R) * np.outer(R @ u, u)

@@ -1,11 +1,11 @@
 """DECAF's four training modules (paper §3.1).
 
-I    a surrogate task: clusters of labels instead of labels, classifiers made of text alone, which forces good tokens
-II   the shortlister: labels clustered again by what I has learnt, classifiers with refinement vectors
-III  a start for the classifiers of labels: z² = E z, fresh blocks
-IV   the ranker: classifiers of labels, learnt against the candidates that the shortlister gives
+I    surrogate task: learn token vectors by classifying into clusters of labels, with classifiers made of text alone
+II   shortlister: cluster the labels again by the vectors of Module I, and learn to shortlist clusters
+III  initial classifiers of labels: z² = E z, new residual blocks
+IV   ranker: learn the classifiers of labels against the candidates that the shortlister gives
 
-The :class:`Plan` decides which of them run; by default it is IV alone, against shared candidates.
+The :class:`Plan` decides which of them run. By default it is Module IV alone, with candidates that a batch shares.
 """
 
 from __future__ import annotations
@@ -33,16 +33,17 @@ from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.loop import LoopSettings, absorb, train
 from longtail.neural.search import ONE_BY_ONE
 from longtail.neural.tables import prior_log_odds
-from longtail.sparse import ones_like, unit_rows
+from longtail.sparse import Pair, ones_like, unit_rows
 
 _RECALL = 0.85  # share of training positives that an opened cluster must hold (paper, supplement)
-MOST_LISTED = 1000  # labels of a point's shortlist at most
-# Labels from which a search must find likely labels, not any of the ten best: with 300,000, 83 partitions are opened
-# instead of 262. With fewer labels that is not worth the 0.2 to 0.3 of B@5 that it costs on Debian packages and Tate.
+MOST_LISTED = 1000  # labels in the shortlist of a point, at most
+# With more labels than this, the recall of the search weights labels by their probability: of 300,000 labels, it then
+# opens 83 partitions instead of 262. With fewer labels this does not pay, as it costs 0.2 to 0.3 of B@5 on Debian
+# packages and Tate.
 _LIKELY_LABELS = 100_000
-_SEARCH_RECALL = 0.98  # of the search for the classifiers of highest score
-_SAMPLE = 2000
-_MINING_PROBES = 16  # partitions that are opened for hard negatives: most of the labels of highest score are enough
+_SEARCH_RECALL = 0.98  # of the search for the classifiers with the highest scores
+_SAMPLE = 2000  # training points on which the search and the beam are tuned
+_MINING_PROBES = 16  # partitions to open for hard negatives, which need not be exactly the labels of highest score
 _SURROGATE_DROPOUT, _SURROGATE_RATE = 0.5, 0.01  # of Module I
 
 
@@ -61,9 +62,9 @@ class Plan:
     n_hard: int | None
     shared: bool
     correction: float
-    keep: float  # probability of a feature to stay in input dropout
+    keep: float  # probability that input dropout keeps a feature
     prior: bool
-    indexed: bool  # whether the classifiers get an index, or all of them are looked at
+    indexed: bool  # whether to build an index of many classifiers
     adjust: bool
     start_from_text: bool
     centroid_length: float
@@ -77,10 +78,11 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
     Parameters
     ----------
     settings : namespace
-        Every parameter with its value, and ``seed``.
+        Every parameter of DECAF with its value, and ``seed``.
     n_points, n_labels : int
+        Number of training points, and of labels that have any.
     listed_elsewhere : bool
-        Whether other members of a blend list labels: then no index is built.
+        Whether other members of a blend list labels, so that no index is needed.
     """
     if settings.lite and not settings.surrogate_epochs:
         raise SettingsError("lite keeps the token vectors of Module I, which surrogate_epochs=0 leaves out")
@@ -125,7 +127,7 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
         keep=1 - settings.input_dropout,
         prior=settings.prior,
         indexed=not listed_elsewhere,
-        adjust=settings.adjust and not listed_elsewhere,  # a combiner learns the same from more
+        adjust=settings.adjust and not listed_elsewhere,  # a blend's combiner learns the same from more points
         start_from_text=settings.init == "text",
         centroid_length=settings.centroid_length,
         lite=settings.lite,
@@ -135,24 +137,26 @@ def make_plan(settings: Any, n_points: int, n_labels: int, listed_elsewhere: boo
 
 @dataclass(frozen=True)
 class Stage:
-    """One network to be trained, on labels or on clusters of them.
+    """The training of one network, on labels or on clusters of labels.
 
     Attributes
     ----------
     name : str
-        What progress calls it.
+        Name in progress reports.
     targets : Targets
+        Labels or clusters.
     settings : TextNetworkSettings
+        Settings of the network.
     epochs, rate
-        Of the training loop.
+        Epochs and learning rate of the training loop.
     number : int
-        Of the network in the ensemble; it makes the random numbers of each differ.
+        Number of the network in the ensemble. Networks with different numbers have different random numbers.
     cluster_of : array, optional
-        The cluster of each label, where clusters are the targets.
+        The cluster of each label, if clusters are the targets.
     before : TextNetwork, optional
-        Network to start from.
+        Network whose token vectors (and, for clusters, blocks) the training starts from.
     shortlist : array, (N, S), optional
-        Labels easily confused with the point's own (hard negatives).
+        Hard negatives of each point, -1 for none.
     """
 
     name: str
@@ -168,7 +172,7 @@ class Stage:
 
 @dataclass
 class Ranking:
-    """What modules II to IV leave: the ranker's network, and the shortlister where it has clusters."""
+    """The result of Modules II to IV: the ranker's network, and the shortlister if it uses clusters."""
 
     network: TextNetwork
     guide: DocumentEncoder | None
@@ -179,30 +183,34 @@ class Ranking:
 
 @dataclass
 class Training:
-    """What is learnt from, and the modules.
+    """The data to train on, and the four modules.
 
     Attributes
     ----------
     X : csr_array, (M, D)
-        Points, used in place.
+        Points, used without a copy.
     rows : array, (N,)
-        Those to train on.
+        Rows of X to train on.
     Y : csr_array, (N, L)
-        Their labels.
+        Labels of these rows.
     text : csr_array, (L, D), optional
         Label text, rows of length 1 or 0.
     centroids : csr_array, (L, D), optional
-        Labels as the mean of their points, where modules I or II run.
+        Mean of each label's points, if Modules I or II run.
     held : tuple of csr_array, optional
         Held-out points and their labels.
     listed : array, (N, S), optional
-        Labels that another model suggests for each training point.
+        Labels that another model suggests for each training point, as hard negatives.
+    plan : Plan
+        Settings of the training.
+    identity : str
+        Fingerprint of data and settings, for checkpoints.
     tokens : array, (D, d), optional
         Token vectors to start from; random ones by default.
     adjustment : Adjustment, optional
-        What held-out points have taught about the networks.
+        Corrections of the networks that were learnt on held-out points.
     own : OwnTargets, optional
-        Own labels of the points (:mod:`longtail.labels.own_labels`), where these are never correct.
+        Own labels of the points (:mod:`longtail.labels.own_labels`), if these are never correct.
     """
 
     X: csr_array
@@ -210,7 +218,7 @@ class Training:
     Y: csr_array
     text: csr_array | None
     centroids: csr_array | None
-    held: tuple[csr_array, csr_array] | None
+    held: Pair | None
     listed: np.ndarray | None
     plan: Plan
     identity: str = ""
@@ -219,11 +227,11 @@ class Training:
     own: OwnTargets | None = None
 
     def for_another_process(self) -> Training:
-        """Return the same training without a checkpoint, whose folder another process may not see."""
+        """Return the same training without a checkpoint, whose folder may not exist on another machine."""
         return replace(self, plan=replace(self.plan, loop=replace(self.plan.loop, checkpoint=None)))
 
     def surrogate(self) -> TextNetwork | None:
-        """Run Module I, which all networks share."""
+        """Run Module I, whose network all networks of the ensemble start from; None if it has no epochs."""
         plan = self.plan
         if not plan.surrogate_epochs:
             return None
@@ -240,29 +248,29 @@ class Training:
     def ranker(self, number: int, surrogate: TextNetwork | None) -> tuple[Ranking, list[dict[str, float]]]:
         """Run Modules II to IV for one network."""
         plan = self.plan
-        frozen = replace(plan.network, freeze=plan.lite and surrogate is not None)
+        settings = replace(plan.network, freeze=plan.lite and surrogate is not None)
         before, shortlist, clusters, cluster_of, beam = surrogate, self.listed, None, None, 0
         if plan.shortlist == "clusters":
-            before, cluster_of, shortlist, beam = self._shortlister(number, surrogate, frozen)
+            before, cluster_of, shortlist, beam = self._shortlister(number, surrogate, settings)
             clusters = with_bias_column(before.classifiers(), before.tables["c"])
         elif plan.shortlist == "hnsw" and surrogate is not None:
-            shortlist = self._nearest(surrogate)
+            shortlist = self._nearest_labels(surrogate)
         targets = Targets(self.Y.shape[1], self.text)
         name = f"module IV of network {number + 1}" if plan.n_networks > 1 else "training the network"
         network, history = self._train(
-            Stage(name, targets, frozen, plan.loop.epochs, plan.loop.rate, number, None, before, shortlist)
+            Stage(name, targets, settings, plan.loop.epochs, plan.loop.rate, number, None, before, shortlist)
         )
-        # S is frozen in module IV, the encoder that it was learnt with included.
+        # Module IV does not change the shortlister, which therefore keeps the encoder that it was trained with.
         guide = None if clusters is None or before is None else before.document_encoder()
         return Ranking(network, guide, clusters, cluster_of, beam), history
 
     @property
     def mines(self) -> bool:
-        """Whether networks learn from hard negatives that the first of them lists."""
+        """Whether the first network lists hard negatives for the others."""
         return self.plan.shared and self.plan.shortlist == "search" and self.plan.n_hard != 0 and self.listed is None
 
     def mined(self, network: TextNetwork) -> np.ndarray:
-        """Return the labels that a trained network scores highest for each training point, (N, S)."""
+        """Return the labels with the highest scores of a trained network for each training point, (N, S)."""
         jobs, encoder = self.plan.network.n_jobs, network.document_encoder()
         labels = with_bias_column(network.classifiers(), network.tables["c"])
         index = make_index(labels, "ip", n_probe=_MINING_PROBES, n_jobs=jobs)
@@ -273,23 +281,23 @@ class Training:
         return listed
 
     def absorb(self, network: TextNetwork, rows: np.ndarray, Y: csr_array) -> None:
-        """Train on the held-out points too, once they are needed no more: a few steps among points seen before.
+        """Train a few epochs on the held-out points too, when they are no longer needed (:func:`absorb`).
 
-        `rows` are these points in X, `Y` (n, L) their labels.
+        `rows` are the held-out points in X, `Y` (n, L) their labels.
         """
         plan = self.plan
 
-        def joined(known: np.ndarray) -> TextLearner:
+        def learner_with(known: np.ndarray) -> TextLearner:
             known = np.sort(known)
-            both = csr_array(vstack([self.Y[known], Y]))
-            sampler = ShortlistSampler(both, plan.n_candidates, plan.loop.batch_size)
-            joined_rows = np.concatenate([self.rows[known], rows])
-            return TextLearner(network, self.X, joined_rows, both, None, sampler, plan.correction, plan.keep, self.own)
+            all_Y = csr_array(vstack([self.Y[known], Y]))
+            sampler = ShortlistSampler(all_Y, plan.n_candidates, plan.loop.batch_size)
+            all_rows = np.concatenate([self.rows[known], rows])
+            return TextLearner(network, self.X, all_rows, all_Y, None, sampler, plan.correction, plan.keep, self.own)
 
-        absorb(len(self.rows), len(rows), joined, plan.loop)
+        absorb(len(self.rows), len(rows), learner_with, plan.loop)
 
     def learn_adjustment(self, networks: list[TrainedNetwork]) -> None:
-        """Learn from the held-out points what :meth:`trained` changes; nothing where clusters or a tree list labels."""
+        """Learn corrections of the networks on the held-out points, unless clusters or a tree list labels."""
         if self.adjustment is not None or self.held is None or not self.plan.adjust:
             return
         if all(network.index is not None and network.clusters is None for network in networks):
@@ -298,15 +306,17 @@ class Training:
             self.adjustment = learn_adjustment(networks, counts, *self.held, self.plan.network.n_jobs, keys)
 
     def trained(self, ranking: Ranking, exact: bool = False, rest: np.ndarray | None = None) -> TrainedNetwork:
-        """Return what predicts.
+        """Return a network for prediction, with the corrections that were learnt.
 
         Parameters
         ----------
         ranking : Ranking
+            Result of :meth:`ranker`.
         exact : bool
-            Search by a look at all labels, which takes no time to build.
+            Search all labels exactly, because the network is needed only for a short time and an index takes time to
+            build.
         rest : array, optional
-            Further points of X that the network has learnt from.
+            Rows of X beyond `rows` that the network was trained on.
         """
         plan, network = self.plan, ranking.network
         labels = with_bias_column(network.classifiers(), network.tables["c"])
@@ -328,9 +338,9 @@ class Training:
             queries = encoder(SparseRows.of(sample), plan.network.n_jobs)
             tuned = {"queries": queries, "recall": _SEARCH_RECALL, "recall_k": 10, "n_jobs": plan.network.n_jobs}
             tuned["log_odds"] = len(labels) > _LIKELY_LABELS
-            tuned["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones: most of a point's time goes into this
-            few = exact or not plan.indexed or len(labels) <= ONE_BY_ONE
-            index = make_index(labels, "ip", "exact") if few else make_index(labels, "ip", "ivf", **tuned)
+            tuned["n_partitions"] = round(3 * len(labels) ** 0.5)  # small ones, as this search takes most of the time
+            search_all = exact or not plan.indexed or len(labels) <= ONE_BY_ONE
+            index = make_index(labels, "ip", "exact") if search_all else make_index(labels, "ip", "ivf", **tuned)
         shortlister = ranking.guide, ranking.clusters, ranking.cluster_of, ranking.beam
         return TrainedNetwork(encoder, text, labels, index, *shortlister)
 
@@ -339,7 +349,7 @@ class Training:
     def _shortlister(
         self, number: int, surrogate: TextNetwork | None, settings: TextNetworkSettings
     ) -> tuple[TextNetwork, np.ndarray, np.ndarray, int]:
-        """Run Module II: return a network over clusters, the cluster of each label, the shortlists, and the beam."""
+        """Run Module II; return the network of clusters, the cluster of each label, the shortlists, and the beam."""
         plan, jobs = self.plan, self.plan.network.n_jobs
         centroids = self.centroids
         assert centroids is not None
@@ -352,15 +362,13 @@ class Training:
         network, _ = self._train(
             Stage(name, targets, settings, plan.loop.epochs, plan.loop.rate, number, cluster_of, surrogate)
         )
-        meta = merged(self.Y, cluster_of, n)
-        vectors, bias = network.classifiers(), network.tables["c"]
-        index = make_index(with_bias_column(vectors, bias), "ip", "exact")
+        index = make_index(with_bias_column(network.classifiers(), network.tables["c"]), "ip", "exact")
         encoder = network.document_encoder()
         sample = np.arange(0, len(self.rows), max(1, len(self.rows) // _SAMPLE))
-        beam = plan.beam or self._needed_beam(encoder, index.vectors, sample, meta)
+        Y_clusters = merged(self.Y, cluster_of, n)
+        beam = min(plan.beam or self._needed_beam(encoder, index.vectors, sample, Y_clusters), n)
         ptr, labels = members(cluster_of, n)
         largest = int(np.diff(ptr).max())
-        beam = min(beam, n)
         listed = np.empty((len(self.rows), min(MOST_LISTED, beam * largest)), np.int32)
         for start in range(0, len(self.rows), CHUNK):
             block_of_points = self.X[self.rows[start : start + CHUNK]]
@@ -369,9 +377,11 @@ class Training:
             spread(lambda block, f=nearest, o=out: kernels.expand_clusters(f, ptr, labels, *block, o), len(out), jobs)
         return network, cluster_of, listed, beam
 
-    def _needed_beam(self, encoder: DocumentEncoder, clusters: np.ndarray, sample: np.ndarray, meta: csr_array) -> int:
-        """Return the smallest beam whose recall of training positives exceeds 85 %."""
-        sampled, own = self.X[self.rows[sample]], meta[sample]
+    def _needed_beam(
+        self, encoder: DocumentEncoder, clusters: np.ndarray, sample: np.ndarray, Y_clusters: csr_array
+    ) -> int:
+        """Return the smallest beam that finds 85 % of the clusters of a sample of training points."""
+        sampled, own = self.X[self.rows[sample]], Y_clusters[sample]
         scores = encoder(SparseRows.of(sampled), self.plan.network.n_jobs) @ clusters.T
         at = scores[np.repeat(np.arange(len(sample)), np.diff(own.indptr)), own.indices]
         scores.sort(axis=1)
@@ -381,15 +391,15 @@ class Training:
         ]
         return int(np.quantile(np.concatenate(ranks), _RECALL)) + 1
 
-    def _nearest(self, surrogate: TextNetwork) -> np.ndarray:
-        """Return the labels whose centroids are nearest to each training point, by a graph search (HNSW in Table 5)."""
+    def _nearest_labels(self, surrogate: TextNetwork) -> np.ndarray:
+        """Return the labels whose centroids are nearest to each training point, by graph search (HNSW in Table 5)."""
         jobs = self.plan.network.n_jobs
         x = embedded(surrogate, self.X, self.rows)
         index = make_index(self._centroids(x), "cosine", "hnsw", n_jobs=jobs)
         return index.search(x, min(100, len(index)), n_jobs=jobs)[0]
 
     def _centroids(self, points: np.ndarray) -> np.ndarray:
-        """Return labels as the sum of their training points' vectors; only directions count."""
+        """Return the sum of the vectors of each label's training points, whose direction is that of the centroid."""
         return np.asarray(csr_array(self.Y.T) @ points, np.float32)
 
     def _train(self, stage: Stage) -> tuple[TextNetwork, list[dict[str, float]]]:
@@ -410,12 +420,12 @@ class Training:
             _start_from_text(network)
         if cluster_of is None and plan.centroid_length and network.has_refinement:
             self._start_at_centroids(network, Y)
-        listed = not plan.shared and cluster_of is None and stage.shortlist is not None
-        n_drawn = 0 if listed else plan.n_candidates  # a point learns from no label outside its shortlist
+        shortlist_only = not plan.shared and cluster_of is None and stage.shortlist is not None
+        n_drawn = 0 if shortlist_only else plan.n_candidates
         sampler = ShortlistSampler(Y, n_drawn, plan.loop.batch_size, stage.shortlist, plan.n_hard)
         own = self.own if cluster_of is None else None
         learner = TextLearner(network, self.X, self.rows, Y, held, sampler, plan.correction, plan.keep, own)
-        learner.listed = listed
+        learner.shortlist_only = shortlist_only
         folder = plan.loop.checkpoint
         loop = replace(
             plan.loop,
@@ -432,26 +442,26 @@ class Training:
             from longtail.neural.replicas import train_on_workers
 
             history = train_on_workers(learner, len(self.rows), loop, self.identity, plan.n_workers)
-        if stage.before is None and self.tokens is None:  # tokens that were never met shall not be noise
+        if stage.before is None and self.tokens is None:  # random vectors of untrained tokens would be noise
             network.tables["E"][network.optimizers["E"].age == 0] = 0
         return network, history
 
     def _start_at_centroids(self, network: TextNetwork, Y: csr_array) -> None:
-        """Start refinement vectors in the direction of the mean of each target's encoded points."""
+        """Initialise refinement vectors with the direction of the mean of each target's encoded points."""
         encoder, jobs = network.document_encoder(), network.settings.n_jobs
         sums = np.zeros_like(network.tables["V"])
         for start in range(0, len(self.rows), CHUNK):
             x = encoder(SparseRows.of(self.X[self.rows[start : start + CHUNK]]), jobs)[:, :-1]
             sums += csr_array(Y[start : start + CHUNK].T) @ x
         lengths = np.linalg.norm(sums, axis=1, keepdims=True)
-        met = lengths[:, 0] > 0
-        network.tables["V"][met] = sums[met] * (np.float32(self.plan.centroid_length) / lengths[met])
+        nonzero = lengths[:, 0] > 0
+        network.tables["V"][nonzero] = sums[nonzero] * (np.float32(self.plan.centroid_length) / lengths[nonzero])
 
 
 def _start_from_text(network: TextNetwork) -> None:
-    """Run Module III: z² = E z; labels without text keep their random start.
+    """Run Module III: initialise z² = E z. Labels without text keep their random vectors.
 
-    Not for clusters: started from the sum over their labels' texts, they made a worse shortlister.
+    It is not used for clusters: initialised with the sum over the texts of their labels, they made a worse shortlister.
     """
     V = network.tables["V"]
     for start in range(0, len(V), CHUNK):
@@ -461,24 +471,24 @@ def _start_from_text(network: TextNetwork) -> None:
 
 
 def embedded(network: TextNetwork, X: csr_array, rows: np.ndarray) -> np.ndarray:
-    """Return E x of some points, (N, d), of length 1 where they have tokens."""
+    """Return the sums of token vectors E x of some points, (N, d), scaled to length 1."""
     sums = sum_tokens(SparseRows.of(X[rows]), network.tables["E"], None, network.settings.n_jobs)
     return activate(sums, relu=False, normalize=True)[0]
 
 
 def with_bias_column(vectors: np.ndarray, bias: np.ndarray) -> np.ndarray:
-    """Return classifiers with their biases as one more column."""
+    """Append the biases to the classifiers as one more column."""
     return np.concatenate([vectors, bias], axis=1).astype(np.float32)
 
 
 def indicator(cluster_of: np.ndarray, n: int) -> csr_array:
-    """Return labels by clusters, a one in each row."""
+    """Return the matrix (labels, n clusters) with a one for the cluster of each label."""
     size = len(cluster_of)
     return csr_array((np.ones(size, np.float32), cluster_of, np.arange(size + 1, dtype=np.int32)), shape=(size, n))
 
 
 def merged(Y: csr_array, cluster_of: np.ndarray, n: int) -> csr_array:
-    """Return points by clusters: a cluster is right where one of its labels is."""
+    """Turn labels of points into clusters of points, (N, n): a cluster is correct if one of its labels is."""
     summed = csr_array(Y @ indicator(cluster_of, n))
     summed.sum_duplicates()
     return ones_like(

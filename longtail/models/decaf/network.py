@@ -1,14 +1,14 @@
-"""DECAF's network: documents and label texts through one token table, a classifier for each label made of both.
+"""DECAF's network: documents and label texts share a token table, and a label's classifier is made of its text.
 
-    v = x E, t = z E                       a token table E (D, d), shared
+    v = x E, t = z E                       token table E (D, d), shared by documents x and label texts z
     x̂ = dropout(ReLU(block_D(v)))          (B, d) documents
     z¹ = block_L(t)                        (C, d) label text, of the candidates of a batch only
     w = σ(α) ∘ z² + σ(β) ∘ z¹              (C, d) classifiers; z² (L, d) are refinement vectors, one per label
-    s = x̂ wᵀ + c                           (B, C)
+    s = x̂ wᵀ + c                           (B, C) scores, with one bias per label
 
-What is ranked may be labels or clusters of labels (the paper's meta-labels): then the text of one is the sum of z¹ over
-its members. Gradients are written out below; every table has its own row-sparse optimiser, and one step touches the
-tokens, refinement vectors and biases of the batch and no others.
+The targets are labels, or clusters of labels (the paper's meta-labels). The text of a cluster is the sum of z¹ over its
+labels. Gradients are written out below. Every table has its own row-sparse optimiser, so that a step touches only the
+tokens, refinement vectors and biases of its batch.
 """
 
 from __future__ import annotations
@@ -47,27 +47,29 @@ class TextNetworkSettings:
     Parameters
     ----------
     dim : int
-        d.
+        d, the length of all vectors.
     form : {"both", "text", "refinement"}
-        What a classifier is made of: w above, z¹ alone, or z² alone.
+        Parts of a classifier: w as above, z¹ alone, or z² alone.
     drop : float
         Dropout after each ReLU.
     forget : float
-        Probability that a candidate with text is scored by its text alone in a batch, with the bias that all labels
-        share: labels that have nothing but text are scored in this way.
+        Probability that a candidate with text is scored in a batch by its text alone, with a bias that all labels
+        share. Labels without training points are scored like this in prediction.
     spread : float
         Length of a token's vector at the start.
     block_rate : float
-        Learning rate of the blocks, as a share of that of the tables: every step touches all of a block.
+        Learning rate of the blocks relative to that of the tables. A low value makes up for the fact that every step
+        changes all weights of a block.
     spectral : bool
         Divide the blocks' matrices by their spectral norm after each step.
     freeze : bool
-        Leave the token table as it is.
+        Do not train the token table.
     optimizer : {"adam", "row_adagrad"}
-        Of the token table, the refinement vectors and the biases.
+        Optimiser of the token table, the refinement vectors and the biases.
     relu : bool
         Whether a ReLU follows the block of documents, as in the paper.
     n_jobs : int, optional
+        Number of threads; all cores by default.
     """
 
     dim: int
@@ -85,14 +87,14 @@ class TextNetworkSettings:
 
 @dataclass
 class Targets:
-    """What is ranked: labels, or clusters of them.
+    """The targets of a network: labels, or clusters of labels.
 
     Attributes
     ----------
     n : int
-        How many.
+        Number of targets.
     text : csr_array, (T, D), optional
-        Texts, rows of length 1 or 0; row i is that of target i, unless there are members.
+        Texts, rows of length 1 or 0. Without `members`, row i is the text of target i.
     members : tuple of arrays, optional
         (ptr, rows): the rows of `text` that belong to each target.
     """
@@ -102,7 +104,7 @@ class Targets:
     members: tuple[np.ndarray, np.ndarray] | None = None
 
     def rows(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the rows of `text` of these targets, and where those of each begin (None if each has one row)."""
+        """Return the rows of `text` of some targets, and where those of each begin (None if each has one row)."""
         if self.members is None:
             return targets, None
         ptr, rows = self.members
@@ -113,16 +115,20 @@ class Targets:
 
 
 class TextNetwork(Tables):
-    """The network: its tables, and the two directions.
+    """The network: its tables, the forward pass and the training step.
 
     Parameters
     ----------
     n_features : int
+        D, the number of tokens.
     targets : Targets
+        Labels, or clusters of labels.
     settings : TextNetworkSettings
+        Settings of the network.
     prior : array, (n,)
         Biases at the start.
     rng : Generator
+        Draws the initial weights.
     """
 
     def __init__(
@@ -158,13 +164,14 @@ class TextNetwork(Tables):
         if settings.freeze:
             del optimizers["E"]
         super().__init__(tables, optimizers, n_jobs=settings.n_jobs)
-        text, alone = targets.text, targets.members is None
-        self._described = np.diff(text.indptr) > 0 if text is not None and alone else np.ones(targets.n, bool)
+        self._has_own_text = np.ones(targets.n, bool)  # whether a target has any text; clusters always count as such
+        if targets.text is not None and targets.members is None:
+            self._has_own_text = np.diff(targets.text.indptr) > 0
         self.buffers = {f"direction.{name}": np.full(d, d**-0.5, np.float32) for name in ("doc", "label")}
         self._place = np.full(n_features, -1, np.int32)
 
     def texts(self, targets: np.ndarray) -> tuple[Points, np.ndarray | None]:
-        """Return the text of some targets as a batch, and where the rows of each begin."""
+        """Return the texts of some targets as a batch, and where the rows of each target begin (None for one each)."""
         assert self.targets.text is not None
         rows, starts = self.targets.rows(targets)
         return points(self.targets.text, rows, self._place, unit=False), starts
@@ -172,12 +179,12 @@ class TextNetwork(Tables):
     # Forwards ----------------------------------------------------------------------------------------------------
 
     def embed(self, batch: Points) -> np.ndarray:
-        """Return sums of token vectors, (n, d), valid until the next call."""
+        """Return the sums of token vectors, (n, d). The result is valid until the next call."""
         out = self.scratch.empty("sums", len(batch.ptr) - 1, self.settings.dim)
-        none = np.zeros(self.settings.dim, np.float32)
+        no_bias = np.zeros(self.settings.dim, np.float32)
 
         def work(block: tuple[int, int]) -> None:
-            kernels.encode(batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], none, *block, out)
+            kernels.encode(batch.ptr, batch.idx, batch.val, batch.features, self.tables["E"], no_bias, *block, out)
 
         pool.run(work, pool.blocks(len(out), self.settings.n_jobs, 256), self.settings.n_jobs)
         return out
@@ -201,12 +208,12 @@ class TextNetwork(Tables):
         return self.both.forward(self.tables["V"], z, np.empty_like(z)) if self.has_refinement else z
 
     def document_encoder(self) -> DocumentEncoder:
-        """Return what encodes points in prediction, as the network is now."""
+        """Return the encoder of points for prediction, with the present weights."""
         gate_a, gate_b = (sigmoid(self.tables[f"doc.{part}"]) for part in "ab")
         return DocumentEncoder(self.tables["E"], self.tables["doc.R"] * gate_a, gate_b[0], self.settings.relu)
 
     def text_encoder(self) -> TextEncoder | None:
-        """Return what makes classifiers of label text alone; None where the network has learnt nothing about text."""
+        """Return the encoder of labels that have text only; None if the network does not use text."""
         if not self.has_text:
             return None
         gate_a, gate_b = (sigmoid(self.tables[f"label.{part}"]) for part in "ab")
@@ -216,7 +223,7 @@ class TextNetwork(Tables):
     # Backwards ---------------------------------------------------------------------------------------------------
 
     def step(self, docs: Points, candidates: Candidates, loss: Loss, rate: float, rng: np.random.Generator) -> float:
-        """Take one step on one batch and return the loss. `loss` turns scores into their gradient, in place."""
+        """Take one step on a batch and return the loss. `loss` overwrites the scores with their gradient."""
         settings, labels, n = self.settings, candidates.labels, len(docs.ptr) - 1
 
         def learn(name: str, gradient: np.ndarray) -> None:
@@ -249,10 +256,7 @@ class TextNetwork(Tables):
             if self.has_refinement:
                 z2 = self._rows("V", labels)
                 if settings.forget > 0:
-                    forgotten = (rng.random(len(labels), np.float32) < settings.forget) & self._described[labels]
-                    kept = (~forgotten).astype(np.float32)
-                    z2 *= kept[:, None]
-                    bias = np.where(kept > 0, bias, self.tables["c0"][0, 0])
+                    kept, bias = self._forget(labels, z2, bias, rng)
                 w = self.both.forward(z2, z1, shaped("w", z1))
         else:
             w = self._rows("V", labels)
@@ -287,15 +291,30 @@ class TextNetwork(Tables):
                     normalize_spectrum(self.tables[f"{name}.R"], self.buffers[f"direction.{name}"])
         return value
 
+    def _forget(
+        self, labels: np.ndarray, z2: np.ndarray, bias: np.ndarray, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Choose labels with text to be scored by their text alone, and set their refinement vectors `z2` to 0.
+
+        Returns
+        -------
+        kept, bias : arrays, (C,) each
+            1 for labels that keep their refinement vector, else 0; biases, the shared one for the others.
+        """
+        forgotten = (rng.random(len(labels), np.float32) < self.settings.forget) & self._has_own_text[labels]
+        kept = (~forgotten).astype(np.float32)
+        z2 *= kept[:, None]
+        return kept, np.where(kept > 0, bias, self.tables["c0"][0, 0])
+
     def _rows(self, name: str, rows: np.ndarray) -> np.ndarray:
-        """Return a copy of some rows of a table."""
+        """Copy some rows of a table."""
         out = self.scratch.empty(f"{name}.rows", len(rows), self.settings.dim)
-        return np.take(self.tables[name], rows, axis=0, out=out, mode="clip")  # "clip" alone writes without a copy
+        return np.take(self.tables[name], rows, axis=0, out=out, mode="clip")  # other modes write to a temporary array
 
     def _learn_targets(
         self, labels: np.ndarray, d_z2: np.ndarray | None, d_c: np.ndarray, kept: np.ndarray | None, rate: float
     ) -> None:
-        """Step refinement vectors and biases; for labels scored by their text alone, the shared bias instead."""
+        """Step refinement vectors and biases, and the shared bias by the labels that were scored by text alone."""
         own: Any = slice(None)
         if kept is not None:
             own = np.flatnonzero(kept)
@@ -306,7 +325,7 @@ class TextNetwork(Tables):
         self.step_rows("c", labels[own], d_c[own], rate)
 
     def adopt(self, other: TextNetwork, blocks: bool = True) -> None:
-        """Start from the token table and, with `blocks`, the embedding blocks of another network."""
+        """Copy the token table of another network and, with `blocks`, its residual blocks."""
         names = ["E"]
         if blocks:
             names += [name for name in self.tables if name.startswith(("doc.", "label.")) and name in other.tables]
@@ -315,32 +334,32 @@ class TextNetwork(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, n_targets: int, dim: int, optimizer: str, batch: int, candidates: int) -> int:
-        """Estimate the memory of training: tables, optimisers, the best tables so far, and the arrays of a step."""
-        step = 2 * batch * candidates + 12 * (batch + candidates) * dim  # the names in Scratch, and some more
+        """Estimate the bytes of training: tables, optimisers, the best tables so far, and the arrays of a step."""
+        step = 2 * batch * candidates + 12 * (batch + candidates) * dim  # the arrays in Scratch, and some others
         copies = 2 + RowOptimizer.tables(optimizer)
         return 4 * (copies * (n_features + n_targets + 2 * dim) * dim + step)
 
 
 def joined(one: Points, two: Points, place: np.ndarray) -> Points:
-    """Join two batches over the features of both; `place` is scratch of D entries of -1 and is left so."""
+    """Join two batches into one; `place` is scratch memory of D entries, all -1 before and after."""
     place[one.features] = np.arange(len(one.features), dtype=np.int32)
     where = place[two.features]
     place[one.features] = -1
-    fresh = where < 0
-    where[fresh] = len(one.features) + np.arange(np.count_nonzero(fresh), dtype=np.int32)
+    is_new = where < 0
+    where[is_new] = len(one.features) + np.arange(np.count_nonzero(is_new), dtype=np.int32)
     return Points(
         np.concatenate([one.ptr, one.ptr[-1] + two.ptr[1:]]),
         np.concatenate([one.idx, where[two.idx]]),
         np.concatenate([one.val, two.val]),
-        np.concatenate([one.features, two.features[fresh]]),
+        np.concatenate([one.features, two.features[is_new]]),
     )
 
 
 def summed(rows: np.ndarray, starts: np.ndarray | None) -> np.ndarray:
-    """Return sums of rows from each of `starts` to the next; the rows themselves where there are no starts."""
+    """Sum the rows from each of `starts` up to the next; without starts, return the rows themselves."""
     return rows if starts is None else np.add.reduceat(rows, starts, axis=0)
 
 
 def repeated(sums: np.ndarray, starts: np.ndarray | None, n: int) -> np.ndarray:
-    """Return the gradient of :func:`summed`: n rows."""
+    """Propagate a gradient back through :func:`summed`, to n rows."""
     return sums if starts is None else np.repeat(sums, np.diff(np.append(starts, n)), axis=0)

@@ -1,7 +1,7 @@
-"""DECAF's presets, and the constraints of what a user may set beyond the constructor.
+"""DECAF's presets, and the constraints of its advanced parameters.
 
-"paper" has the values of the paper's supplement: all epochs on all points, whole shortlists, three networks. Sizes
-follow the data (:func:`paper_sizes`).
+"paper" has the values of the paper's supplement: all epochs on all points, whole shortlists, three networks. Its sizes
+depend on the data (:func:`paper_sizes`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from longtail.neural.choices import SCHEDULES
 from longtail.params import DROPOUT, NOT_NEGATIVE, POSITIVE, Boolean, Constraint, Integer, OneOf, PathName, optional
 
-MOST_PER_STEP = 256  # points of a batch at most, unless the user says otherwise
-LISTED = 24  # labels per training point that hard negatives are drawn from, correct ones among them
+MOST_PER_STEP = 256  # largest batch size that is chosen by default
+LISTED = 24  # labels listed per training point, from which hard negatives are drawn; some of them are correct
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {
@@ -104,10 +104,11 @@ ADVANCED: Mapping[str, Constraint] = {
 
 
 def paper_sizes(n_labels: int) -> tuple[int, int]:
-    """Return the paper's dimension and number of clusters for so many labels.
+    """Return the paper's vector length and number of clusters for `n_labels` labels.
 
-    Vectors of 300 up to 320,000 labels, else 512; 2^15 clusters for 131,000 labels, 2^17 for 320,000 and more. With
-    fewer labels than any data set of the paper a cluster has four labels, as with 131,000.
+    The paper has vectors of length 300 for up to 320,000 labels and 512 for more, and 2^15 clusters for 131,000 labels
+    and 2^17 for 320,000 and more. With fewer labels than any data set of the paper, a cluster has four labels, as with
+    131,000.
     """
     few = 1 << max(1, int(math.log2(max(2, n_labels / 4))))
     return (300 if n_labels <= 320_000 else 512), (min(few, 1 << 15) if n_labels <= 200_000 else 1 << 17)

@@ -1,23 +1,28 @@
 """DECAF: label text inside one-vs-all classifiers (Mittal et al., WSDM 2021).
 
-A point is the sum of its tokens' vectors through a residual block; the text of a label goes through the same token
-table and a block of its own. A label's classifier combines its text's vector with a refinement vector that is the
-label's alone, so that labels which share words learn from each other and a rare label is not left to its few points.
+A point is the sum of its tokens' vectors, passed through a residual block. The text of a label uses the same token
+table and its own residual block. The classifier of a label combines the vector of its text with a refinement vector of
+its own. Labels that share words therefore learn from each other, and a rare label does not depend on its few points
+alone.
 
-Choices made here. The paper trains in four modules (:mod:`longtail.models.decaf.modules`) on a GPU; ``preset="paper"``
-does so. ``preset="fast"`` is made for a few cores: the same network, trained by Module IV alone, against candidates
-that a batch shares, in one matrix product; negatives are weighted by one over their probability of being drawn, to a
-power (`correction`). The first network lists the labels that it takes for likely at each training point, and the other
-networks learn from these as hard negatives. Labels are then searched by their classifiers directly. Refinement vectors
-start at the mean of their label's points, no ReLU follows the block of documents, and the tables are stepped by Adagrad
-with one sum per row: ``benchmarks/recipes`` has what each of these choices adds. Probabilities of three networks are
-averaged, as in the paper. Held-out points decide how far the vectors of rare tokens are trusted
-(:mod:`longtail.models.decaf.adjusting`); in the end they are learnt from too, in a few steps.
+Choices made here. The paper trains in four modules (:mod:`longtail.models.decaf.modules`) on a GPU, as
+``preset="paper"`` does. ``preset="fast"`` is made for a few cores:
 
-Where points and labels are things of one kind, such as products, the label that a point is itself has the most similar
-text and is never correct. Published data sets come with a list of such pairs, and the paper's metrics leave them out.
-Both presets do so where training points show it (:mod:`longtail.labels.own_labels`): otherwise, on Debian packages,
-every tenth point has itself as its best label.
+- The same network is trained by Module IV alone. All points of a batch share their candidates, which are scored in one
+  matrix product. Negatives are weighted by the inverse of their probability of being drawn, to a power (`correction`).
+- The first network lists likely labels of each training point, which the other networks use as hard negatives.
+- In prediction, the classifiers are searched directly.
+- Refinement vectors start at the mean of their label's points, no ReLU follows the block of documents, and the tables
+  are trained by Adagrad with one sum per row. ``benchmarks/recipes`` measures each of these choices.
+- Held-out points show how much to shrink the vectors of rare tokens (:mod:`longtail.models.decaf.adjusting`). At the
+  end the networks learn from them too, in a few epochs.
+
+The probabilities of three networks are averaged, as in the paper.
+
+If points and labels are things of the same kind, such as products, one label may be the point itself. Its text is the
+most similar of all, but it is never correct. Published data sets come with a list of such pairs, which the paper's
+metrics leave out. Both presets leave them out if the training points show that they are not correct
+(:mod:`longtail.labels.own_labels`). Otherwise, every tenth Debian package would have itself as its best label.
 """
 
 from __future__ import annotations
@@ -54,10 +59,10 @@ _CHUNK = 8192  # points whose clusters are searched at once
 
 
 class Choices(NamedTuple):
-    """What one fit chooses by its data, for other fits whose scores are to compare with its own."""
+    """What a fit has chosen by its data. Another fit takes it over to score on the same scale."""
 
     adjustment: Adjustment | None = None
-    drops_own_labels: bool | None = None  # None where it is not chosen yet
+    drops_own_labels: bool | None = None  # None if it is not chosen yet
 
 
 class DECAF(EpochRanker):
@@ -76,53 +81,55 @@ class DECAF(EpochRanker):
         Number of networks in the ensemble, 3 by default; they share Module I. With 1, training takes a third of the
         time, prediction two fifths, and P@5 falls by about 1.
     classifier : {"both", "text", "refinement"}
-        Parts of a classifier; one alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
+        Parts of a classifier. One part alone is the paper's DECAF-ẑ¹ or DECAF-ẑ².
     shortlist : {"search", "clusters", "hnsw", "tree"}, optional
         Source of the labels that are scored for a point: a search of the classifiers, the paper's clusters (Module II),
         a graph of label centroids, or a label tree (Parabel).
     n_clusters : int, optional
-        Number of clusters in Modules I and II; by default the power of two next below an eighth of the labels. In the
-        paper 2^15, or 2^17 from 200,000 labels on, but no more than a quarter of the labels.
+        Number of clusters in Modules I and II. By default the largest power of two up to an eighth of the labels. In
+        the paper 2^15, or 2^17 from 200,000 labels on, but no more than a quarter of the labels.
     beam : int, optional
-        Number of clusters opened per point; by default as many as find 85 % of the labels of training points.
+        Number of clusters opened per point. By default as many as find 85 % of the labels of training points.
     n_candidates : int, optional
-        Number of labels drawn per batch beside its own; with no more labels than this every point meets all of them.
+        Number of labels drawn per batch, in addition to its positives. With no more labels than this, all labels are
+        candidates. More candidates are slower and slightly more accurate.
     n_hard : int, optional
-        Number of labels of each point's shortlist that take part in a batch as hard negatives; in the paper all. In the
-        fast preset the first network has none, and lists those of the others.
+        Number of labels of each point's shortlist that are used in a batch as hard negatives; in the paper all. In the
+        fast preset the first network uses none, and lists those of the others.
     dropout : float, optional
         Dropout after each ReLU.
     epochs : int, optional
-        Passes over the points in Modules II and IV.
+        Number of passes over the points in Modules II and IV.
     batch_size : int, optional
-        Points per step, divided among the workers; in the fast preset about a hundredth of the points, from 32 to 256.
+        Points per step, divided among the workers. In the fast preset about a hundredth of the points, from 32 to 256.
     learning_rate : float, optional
-        Learning rate at its highest: of Adagrad in the fast preset, of Adam in the paper's.
+        Highest learning rate: of Adagrad in the fast preset, of Adam in the paper's.
     validation_fraction : float, optional
-        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
-        part.
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Not used if `fit` is given validation
+        points.
     dtype : {"float32", "int8"}
-        Type in which token vectors and classifiers are kept; int8 is a quarter of the size.
+        Type of the stored token vectors and classifiers. int8 takes a quarter of the space.
     checkpoint : str, optional
-        Folder for a checkpoint after each epoch of each module, from which an interrupted run goes on; removed at the
-        end.
+        Folder for a checkpoint after each epoch of each module, from which an interrupted run can be resumed; removed
+        at the end.
     n_workers : int
         Number of processes that train one network, each on its own share of the points, on this machine or on a Ray
-        cluster. The network depends on it slightly. More than one pays on several machines, or on one with many cores.
+        cluster. The network depends on it slightly. Use more than one on several machines, or on one with many cores.
     advanced : dict, optional
         Settings of the training recipe that only experiments need: ``init`` ("text", "random": DECAF-no-init), ``lite``
-        (token vectors stay as Module I leaves them: DECAF-lite), ``shared`` (a point learns from all candidates of its
-        batch, or, in the paper, from its own shortlist), ``correction``, ``forget`` (probability of scoring a label by
-        its text alone in a batch), ``input_dropout``, ``prior`` (start biases at the log odds of each label),
-        ``spectral`` (divide the blocks by their spectral norm), ``token_length`` (at the start),
-        ``token_vectors`` (a .npy file of one vector per feature to start from; with ``surrogate_epochs=0`` in the place
-        of Module I: DECAF-FFT), ``centroid_length`` (length of refinement vectors that start at the mean of their
-        label's points; 0 for the start that ``init`` names), ``block_rate`` (learning rate of the blocks relative to
-        the tables), ``optimizer`` ("adam", "row_adagrad": of all tables but the blocks), ``relu`` (after the block of
-        documents), ``surrogate_epochs`` (of Module I; 0 leaves it out), ``adjust`` (learn from held-out points how far
-        vectors of rare tokens are trusted, and how sure scores are), ``own_labels`` ("keep"; "drop": never suggest, nor
-        learn from, a label whose text has exactly the words of the point; "auto": drop if the training points show that
-        such labels are never correct), ``schedule``, ``patience``.
+        (do not train token vectors after Module I: DECAF-lite), ``shared`` (a point learns from all candidates of its
+        batch; in the paper, from its own shortlist), ``correction`` (power of the inverse probability by which
+        negatives are weighted), ``forget`` (probability that a label is scored in a batch by its text alone),
+        ``input_dropout``, ``prior`` (start biases at the log odds of each label), ``spectral`` (divide the blocks by
+        their spectral norm), ``token_length`` (of token vectors at the start), ``token_vectors`` (a .npy file with one
+        vector per feature to start from; with ``surrogate_epochs=0`` it replaces Module I: DECAF-FFT),
+        ``centroid_length`` (length of refinement vectors that start at the mean of their label's points; 0 for the
+        start that ``init`` names), ``block_rate`` (learning rate of the blocks relative to the tables), ``optimizer``
+        ("adam", "row_adagrad": of all tables but the blocks), ``relu`` (after the block of documents),
+        ``surrogate_epochs`` (of Module I; 0 leaves it out), ``adjust`` (learn from held-out points how much to shrink
+        vectors of rare tokens, and how to calibrate scores), ``own_labels`` ("keep"; "drop": never suggest, nor learn
+        from, a label whose text has exactly the words of the point; "auto": drop if the training points show that such
+        labels are never correct), ``schedule``, ``patience``.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -237,32 +244,32 @@ class DECAF(EpochRanker):
         """Train the ensemble; the first network may list hard negatives for the others."""
         surrogate, numbers = training.surrogate(), range(settings.n_networks)
 
-        def trained(some: range) -> list[tuple[Ranking, list[Any]]]:
-            if settings.n_workers > 1:  # the workers use all cores: one network after another
+        def train(some: range) -> list[tuple[Ranking, list[Any]]]:
+            if settings.n_workers > 1:  # one network after another, because the workers use all cores
                 return [training.ranker(number, surrogate) for number in some]
             shared = training.for_another_process() if current().remote else training, surrogate
             return current().map(_train_network, some, shared, n_jobs=1, uses_whole_machine=True)
 
         if len(numbers) == 1 or not training.mines:
-            return trained(numbers)
-        first = trained(numbers[:1])
+            return train(numbers)
+        first = train(numbers[:1])
         training.listed = training.mined(first[0][0].network)
-        return first + trained(numbers[1:])
+        return first + train(numbers[1:])
 
     @property
     def _choices(self) -> Choices:
-        """What was chosen before, by the data of another fit."""
+        """The choices of another fit, to be used by this one."""
         return getattr(self, "_settled", Choices())
 
     def _scored_like(self, fitted: Ranker) -> Self:
-        """Return an unfitted copy that chooses as a fitted one did: its scores compare with those of that one."""
+        """Return an unfitted copy with the choices of the fitted ranker, so that both score on the same scale."""
         copy = self.unfitted()
         if isinstance(fitted, DECAF):
             copy._settled = Choices(fitted._adjustment, fitted.scorer_.label_keys is not None)
         return copy
 
     def _add_labels_without_points(self, part: TrainingPart, labels: np.ndarray) -> None:
-        """Add labels that have text only to the scorer; `labels` are those that have points."""
+        """Add labels that have text only to the scorer; `labels` are those with points."""
         if part.Z is not None and self.scorer_.knows_text:
             known = np.zeros(self.n_labels_, bool)
             known[labels] = True
@@ -271,7 +278,7 @@ class DECAF(EpochRanker):
             self.scorer_ = self.scorer_.extended(texts, others, self.n_labels_, self.dtype, self.n_jobs)
 
     def _prepare(self, part: TrainingPart, settings: Any, labels: np.ndarray, plan: Plan) -> Training:
-        """Collect what the modules train on."""
+        """Collect the data that the modules train on; `labels` are the labels with points."""
         from longtail.linear.tree import mean_label_vectors
         from longtail.models.decaf.learner import OwnTargets
         from longtail.models.decaf.modules import Training
@@ -315,8 +322,9 @@ class DECAF(EpochRanker):
         return DecafScorer(networks, labels, self.n_labels_, self._training.text, keys)
 
     def _fit_rest(self, part: TrainingPart) -> None:
-        """Learn from the held-out points in a few steps, build the index, and add labels that have text only."""
-        # Not counted again: a blend without time for the rest leaves it out here, after networks had labels of it.
+        """Learn from the held-out points in a few epochs, build the index, and add labels that have text only."""
+        # The labels are those of `_fit_part`: a blend without time for `rest` removes it from `part`, but the networks
+        # have classifiers for its labels.
         labels = self._trained_labels
         if part.rest is not None:
             Y_rest = take_labels(part.Y[part.rest], labels)
@@ -331,15 +339,16 @@ class DECAF(EpochRanker):
     _less_memory: ClassVar[str] = "Lower dim, n_candidates, beam or batch_size, or use fewer features (max_features)."
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the larger of training a network and of what follows the last step.
+        """Estimate the bytes of a fit: the larger one of training the last network and of what follows.
 
-        A network is trained beside those before it. Afterwards the token vectors of all networks are there as trained,
-        as they are kept and as they are tried on held-out points, and the classifiers of one are made of label text.
+        While a network is trained, the earlier ones are in memory. After training there are several copies of the token
+        vectors of all networks: as trained, as kept, and as tried on held-out points. In addition, the classifiers of
+        one network are computed from label text.
         """
         return self._memory_needed(X, Y, Z, adjust=self.settings().adjust)
 
     def memory_as_member(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit inside a blend, whose combiner learns what held-out points would adjust."""
+        """Estimate the bytes of a fit as a member of a blend, where networks are not adjusted on held-out points."""
         return self._memory_needed(X, Y, Z, adjust=False)
 
     def _memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None, adjust: bool) -> float:
@@ -361,7 +370,7 @@ class DECAF(EpochRanker):
         clusters = 0.0
         if settings.shortlist == "clusters" or settings.surrogate_epochs:
             n_clusters = settings.n_clusters or max(2, n_labels // 8)
-            beam = min(n_clusters, settings.beam or n_clusters)  # as wide as the first epochs may need
+            beam = min(n_clusters, settings.beam or n_clusters)  # a poor shortlister may need all clusters
             clusters = (
                 12.0 * _CHUNK * beam
                 + 4.0 * MOST_HELD_OUT * beam * 8
@@ -377,8 +386,8 @@ class DECAF(EpochRanker):
         Parameters
         ----------
         label_features : sparse or dense matrix, (n, D)
-            Text of the new labels, in the feature space of the points. A label without a single known word gets a
-            number but is never suggested.
+            Text of the new labels, in the feature space of the points. A label without any known word is never
+            suggested.
         """
         self._check_ready()
         if not self.scorer_.knows_text:
@@ -428,7 +437,7 @@ class DECAF(EpochRanker):
 
     @classmethod
     def _labels_of_part(cls, name: str, part: Any, stored: store.Stored) -> int:
-        """Return the number of labels of the label tree, which does not know labels that were added by their text."""
+        """Return the number of labels of the label tree, which does not have labels that were added later."""
         return min(part.n_labels_, stored.meta["n_labels"])
 
     @classmethod
@@ -452,11 +461,11 @@ class _TreeShortlist:
         self.scorer, self.tree, self.labels = scorer, tree, scorer.labels
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> tuple[Any, SparseRows]:
-        """Return points as the networks see them, and as they are."""
+        """Return encoded points, and the points themselves for the tree."""
         return self.scorer.encode(points, n_jobs), points
 
     def shortlist(self, encoded: tuple[Any, SparseRows], width: int, n_jobs: int | None) -> np.ndarray:
-        """Return labels that the tree suggests, (N, S), -1 for none."""
+        """Return the labels that the tree suggests, (N, S), -1 for none."""
         listed = self.tree._candidates(encoded[1], width, n_jobs)
         counts = np.diff(listed.ptr)
         out = np.full((len(counts), max(1, counts.max(initial=0))), -1, np.int32)
@@ -475,7 +484,7 @@ class _TreeShortlist:
 
 
 def _padded(suggested: csr_array, labels: np.ndarray) -> np.ndarray:
-    """Return suggestions as positions among `labels`, one row per point, -1 where there are fewer."""
+    """Return suggested labels as positions in `labels`, one row per point, padded with -1."""
     position = np.full(suggested.shape[1], -1, np.int32)
     position[labels] = np.arange(len(labels), dtype=np.int32)
     counts = np.diff(suggested.indptr)

@@ -1,4 +1,4 @@
-"""Token vectors that a user has: DECAF starts from them in the place of random ones, or of Module I (DECAF-FFT)."""
+"""Token vectors from a file, from which DECAF starts instead of random ones or those of Module I (DECAF-FFT)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ def read_token_vectors(path: str | os.PathLike[str], n_features: int, dim: int |
     Parameters
     ----------
     path : path
-        File of a float array, (D, d). Features without a vector have zeros.
+        File of a float array (D, d). The row of a feature without a vector is all zeros.
     n_features : int
-        D.
+        D, the number of rows that the array must have.
     dim : int, optional
-        d, where it was given.
+        d, the number of columns that it must have.
 
     Returns
     -------
-    array, (D, d)
-        float32.
+    float32 array, (D, d)
     """
     remedy = "Write it with numpy.save, one row per feature"
     try:

@@ -1,4 +1,4 @@
-"""A trained DECAF: points to vectors, vectors to a shortlist, exact log odds of any label."""
+"""A trained DECAF for prediction: encode points, shortlist labels, compute the log odds of any label."""
 
 from __future__ import annotations
 
@@ -27,27 +27,28 @@ from longtail.store.facts import YES_NO, ListOf, Record
 from longtail.store.invariants import REMEDY, Rules, codes, floats, indices
 
 FACTS = {"networks": ListOf(Record({"beam": Integer(0), "relu": YES_NO, "index": optional(Record())}), 1, 1000)}
-"""What the facts of a stored :class:`DecafScorer` must be."""
-# Networks that list candidates where classifiers are searched. Without a third, P@k and B@k of held-out points fell by
-# at most 0.1, and an answer took a third less time. By clusters, as in the paper, all networks list candidates.
+"""Constraints of the facts of a stored :class:`DecafScorer`."""
+# Number of networks that list candidates if these come from a search of the classifiers. Compared with three networks,
+# P@k and B@k of held-out points fell by 0.1 at most, and a prediction took a third less time. With clusters, as in the
+# paper, all networks list candidates.
 _LISTING = 2
 Encoded = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass
 class DocumentEncoder:
-    """Turns points into vectors: the token table, and the document block with its gates folded in."""
+    """The encoder of points: token table and document block."""
 
     tokens: np.ndarray  # (D, d)
-    R: np.ndarray  # (d, d)
-    gate: np.ndarray  # (d,)
+    R: np.ndarray  # (d, d) with the gate σ(a) multiplied in
+    gate: np.ndarray  # (d,) σ(b)
     relu: bool = True  # whether a ReLU follows the block
 
     def __post_init__(self) -> None:
         self.tokens, self.R, self.gate = frozen(self.tokens), frozen(self.R), frozen(self.gate)
 
     def __call__(self, points: SparseRows, n_jobs: int | None) -> np.ndarray:
-        """Return points as (N, d + 1); the last number is 1, for the biases."""
+        """Return encoded points, (N, d + 1); the last column is 1 and multiplies the biases."""
         out = np.empty((len(points.ptr) - 1, self.tokens.shape[1] + 1), np.float32)
         block = DocumentBlock(self.tokens, self.R, self.gate, np.float32(0 if self.relu else -np.inf))
         spread(lambda rows: kernels.encode_documents(points, block, *rows, out), len(out), n_jobs)
@@ -56,15 +57,15 @@ class DocumentEncoder:
 
 @dataclass
 class TextEncoder:
-    """Classifiers of labels that have text and nothing else: the label block with its gates folded in."""
+    """The label block, which makes classifiers of labels that have text only."""
 
-    R: np.ndarray  # (d, d)
-    gate: np.ndarray  # (d,)
-    weight: np.ndarray  # (d,) σ(β), the text's part of a classifier
-    bias: np.ndarray  # (1,) the bias that all labels share
+    R: np.ndarray  # (d, d) with the gate σ(a) multiplied in
+    gate: np.ndarray  # (d,) σ(b)
+    weight: np.ndarray  # (d,) σ(β), the weight of the text in a classifier
+    bias: np.ndarray  # (1,) the bias that all such labels share
 
     def __call__(self, tokens: np.ndarray, Z: csr_array, n_jobs: int | None) -> np.ndarray:
-        """Return classifiers and biases, (n, d + 1), of labels by their features."""
+        """Return the classifiers and biases (n, d + 1) of labels with text Z (n, D)."""
         d = tokens.shape[1]
         v = sum_tokens(SparseRows.of(Z), tokens, None, n_jobs)
         out = np.empty((len(v), d + 1), np.float32)
@@ -82,18 +83,21 @@ class TrainedNetwork:
     Attributes
     ----------
     encoder : DocumentEncoder
+        Encodes points.
     text : TextEncoder, optional
+        Makes classifiers of labels that have text only.
     labels : array, (n, d + 1)
-        Classifiers, and biases as their last number.
+        Classifiers; the last column has the biases.
     index : Index, optional
-        What shortlists: of labels, or of clusters; None where a label tree does.
+        Index that shortlists labels or clusters; None if a label tree does.
     guide : DocumentEncoder, optional
-        The encoder that the clusters were learnt with.
+        Encoder with which the clusters were learnt.
     clusters : array, (K, d + 1), optional
-        Classifiers of clusters and their biases.
+        Classifiers of clusters; the last column has the biases.
     cluster_of : array, (n,), optional
+        The cluster of each label.
     beam : int
-        Clusters opened per point.
+        Number of clusters opened per point.
     """
 
     encoder: DocumentEncoder
@@ -114,16 +118,16 @@ class TrainedNetwork:
 
     @property
     def searches_labels(self) -> bool:
-        """Whether its shortlists come from a search of the classifiers, and not of clusters or centroids."""
+        """Whether shortlists come from a search of the classifiers, and not from clusters or centroids."""
         return self.index is not None and self.clusters is None and self.index.metric == "ip"
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> Encoded:
-        """Return points as the ranker sees them and as the shortlister does, (N, d + 1) each."""
+        """Encode points for the ranker and for the shortlister, (N, d + 1) each."""
         x = self.encoder(points, n_jobs)
         return x, x if self.guide is None else self.guide(points, n_jobs)
 
     def shortlist(self, encoded: Encoded, width: int, n_jobs: int | None) -> np.ndarray:
-        """Return positions of candidate labels, (N, about `width`), -1 for none."""
+        """Return candidate labels as positions, (N, about `width`), -1 for none."""
         x = encoded[1]
         if self.index is None:
             return np.empty((len(x), 0), np.int32)
@@ -135,7 +139,7 @@ class TrainedNetwork:
         return out
 
     def log_odds(self, encoded: Encoded, positions: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return the log odds of labels at these positions, (N, S)."""
+        """Return the log odds of the labels at `positions`, (N, S)."""
         out = score_listed(encoded[0], self.labels, positions, n_jobs)
         if self.clusters is not None:
             guided, clusters, cluster_of = encoded[1], self.clusters, self.cluster_of
@@ -147,28 +151,28 @@ class TrainedNetwork:
         return out
 
     def extended(self, Z: csr_array, n_jobs: int | None) -> TrainedNetwork:
-        """Return a network that knows further labels by their text; this one stays as it is."""
+        """Return a network with further labels, whose text is Z (n, D); this one does not change."""
         assert self.text is not None
-        fresh = self.text(self.encoder.tokens, Z, n_jobs)
+        new = self.text(self.encoder.tokens, Z, n_jobs)
         index, cluster_of = self.index, self.cluster_of
         if self.clusters is not None and cluster_of is not None:
-            nearest = np.argmax(fresh[:, :-1] @ self.clusters[:, :-1].T, axis=1).astype(np.int32)
+            nearest = np.argmax(new[:, :-1] @ self.clusters[:, :-1].T, axis=1).astype(np.int32)
             cluster_of = np.concatenate([cluster_of, nearest])
         elif index is not None:
-            found_by = fresh.copy()
-            if index.metric == "cosine":  # centroids, which have no bias
-                found_by[:, -1] = 0
-            index = index.extended(found_by)
-        return replace(self, labels=np.concatenate([self.labels, fresh]), index=index, cluster_of=cluster_of)
+            vectors = new.copy()
+            if index.metric == "cosine":  # an index of centroids, which have no bias
+                vectors[:, -1] = 0
+            index = index.extended(vectors)
+        return replace(self, labels=np.concatenate([self.labels, new]), index=index, cluster_of=cluster_of)
 
     # Storing -----------------------------------------------------------------------------------------------------
 
     def rounded(self, dtype: str) -> TrainedNetwork:
-        """Return the network as it is once stored and loaded."""
+        """Return the network with the rounded weights that it would have after it is stored and loaded."""
         return self if dtype == "float32" else TrainedNetwork.restored(*self.state(dtype))
 
     def state(self, dtype: str) -> tuple[dict[str, Any], Arrays]:
-        """Return facts and arrays to store; `dtype` "int8" rounds token vectors and classifiers."""
+        """Return facts and arrays to store. With `dtype` "int8" token vectors and classifiers are rounded."""
         arrays = _stored_table("labels", self.labels, dtype)
         for name, encoder in (("encoder", self.encoder), ("guide", self.guide)):
             if encoder is not None:
@@ -180,14 +184,14 @@ class TrainedNetwork:
             arrays |= {"clusters": self.clusters, "cluster_of": self.cluster_of}
         facts: dict[str, Any] = {"beam": self.beam, "relu": self.encoder.relu, "index": None}
         if self.index is not None:
-            facts["index"], held = self.index.to_arrays()
-            held.pop("vectors", None)  # they are the classifiers, kept above
-            arrays |= with_prefix("index.", held)
+            facts["index"], of_index = self.index.to_arrays()
+            of_index.pop("vectors", None)  # they are the classifiers, which are stored above
+            arrays |= with_prefix("index.", of_index)
         return facts, arrays
 
     @staticmethod
     def array_rules(facts: dict[str, Any], names: Container[str], prefix: str) -> Rules:
-        """Declare what the arrays of :meth:`state` must be, for the network whose arrays begin with `prefix`."""
+        """Declare the rules that the arrays of :meth:`state` must meet; their names begin with `prefix`."""
         d, k = f"d{prefix}", f"clusters{prefix}"
         present = {part for part in ("guide.R", "text.R", "clusters") if f"{prefix}{part}" in names}
         rules = _table_rules("labels", "n", f"{d}+1", f"{prefix}labels.scale" in names)
@@ -207,7 +211,7 @@ class TrainedNetwork:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays) -> Self:
-        """Build what :meth:`state` took apart."""
+        """Restore the network from what :meth:`state` returned."""
         labels = _loaded_table("labels", arrays)
         encoder, guide = (
             DocumentEncoder(
@@ -230,26 +234,27 @@ class TrainedNetwork:
 
 
 class EncodedPoints(NamedTuple):
-    """Points as the networks see them."""
+    """Points encoded by all networks."""
 
     vectors: list[Encoded]  # of each network
-    keys: np.ndarray | None  # (N,) word keys, where own labels are left out
+    keys: np.ndarray | None  # (N,) word keys, if own labels are left out
 
 
 class DecafScorer:
-    """Trained networks as one scorer of pairs: shortlists united, probabilities averaged.
+    """An ensemble of networks that scores pairs: it unites their shortlists and averages their probabilities.
 
     Parameters
     ----------
     networks : list of TrainedNetwork
+        The networks.
     label_ids : array, (n,)
-        Numbers of the labels that the networks know.
+        Numbers of the labels that the networks score.
     n_labels : int
         Number of all labels.
     text : csr_array, (n, D), optional
         Text of the labels, needed only while a combiner is trained.
     label_keys : array, (n,), optional
-        Word keys of the labels' texts, where own labels are never correct (:mod:`longtail.labels.own_labels`).
+        Word keys of the label texts. Give them if own labels are never correct (:mod:`longtail.labels.own_labels`).
     """
 
     def __init__(
@@ -265,7 +270,7 @@ class DecafScorer:
         self.label_keys = None if label_keys is None else frozen(label_keys)
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> EncodedPoints:
-        """Return points as each network sees them."""
+        """Encode points with each network."""
         keys = None if self.label_keys is None else word_keys(points, n_jobs)
         return EncodedPoints([network.encode(points, n_jobs) for network in self.networks], keys)
 
@@ -274,17 +279,17 @@ class DecafScorer:
         n_listing = _LISTING if all(network.searches_labels for network in self.networks) else len(self.networks)
         listing = zip(self.networks[:n_listing], encoded.vectors[:n_listing], strict=True)
         lists = [network.shortlist(vectors, width, n_jobs) for network, vectors in listing]
-        positions = lists[0] if len(lists) == 1 else _mark_repeats(np.concatenate(lists, axis=1))
+        positions = lists[0] if len(lists) == 1 else _without_repeats(np.concatenate(lists, axis=1))
         self._leave_out_own(encoded, positions, n_jobs)
         return self.labels.numbers(positions, n_jobs)
 
     def _leave_out_own(self, encoded: EncodedPoints, positions: np.ndarray, n_jobs: int | None) -> None:
-        """Replace own labels in lists of positions by -1, where they are never correct."""
+        """Replace own labels by -1 in place, if they are never correct."""
         if encoded.keys is not None and self.label_keys is not None:
             mask_own_labels(encoded.keys, self.label_keys, positions, n_jobs)
 
     def log_odds(self, encoded: EncodedPoints, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return log odds of listed labels, (N, S); of several networks, those of the mean of their probabilities."""
+        """Return the log odds of listed labels, (N, S): those of the mean probability of all networks."""
         positions = self.labels.positions(labels, n_jobs)
         self._leave_out_own(encoded, positions, n_jobs)
         odds = [n.log_odds(e, positions, n_jobs) for n, e in zip(self.networks, encoded.vectors, strict=True)]
@@ -298,12 +303,14 @@ class DecafScorer:
     def text_log_odds(
         self, encoded: EncodedPoints, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
-        """Return log odds of pairs by the label's text alone, or by the whole classifier where there is no text."""
+        """Return the log odds of pairs by the label's text alone; without text, by the whole classifier."""
         network, positions = self.networks[0], self.labels.position[labels]
         distinct, at = np.unique(positions, return_inverse=True)
         vectors = network.labels[distinct]
         if self.text is not None and network.text is not None:
-            trained = np.flatnonzero(distinct < self.text.shape[0])  # the others are known by their text alone
+            trained = np.flatnonzero(
+                distinct < self.text.shape[0]
+            )  # classifiers of the others are made of text already
             vectors[trained] = network.text(network.encoder.tokens, self.text[distinct[trained]], n_jobs)
         odds = np.einsum("ij,ij->i", encoded.vectors[0][0][rows], vectors[at])
         if encoded.keys is not None and self.label_keys is not None:
@@ -313,7 +320,7 @@ class DecafScorer:
     def extended(
         self, Z: csr_array, label_ids: np.ndarray, n_labels: int, dtype: str, n_jobs: int | None
     ) -> DecafScorer:
-        """Return a scorer that knows further labels by their text, rounded to `dtype`; this one stays as it is."""
+        """Return a scorer with further labels, whose text is Z, rounded to `dtype`; this one does not change."""
         networks = self.networks
         if len(label_ids):
             networks = [network.extended(Z, n_jobs).rounded(dtype) for network in networks]
@@ -325,7 +332,7 @@ class DecafScorer:
 
     @property
     def knows_text(self) -> bool:
-        """Whether labels can be scored by their text."""
+        """Whether labels can be scored by their text alone."""
         return self.networks[0].text is not None
 
     # Storing -----------------------------------------------------------------------------------------------------
@@ -335,14 +342,14 @@ class DecafScorer:
         arrays: Arrays = {"label_ids": self.labels.ids}
         facts: dict[str, Any] = {"networks": []}
         for number, network in enumerate(self.networks):
-            own, held = network.state(dtype)
-            facts["networks"].append(own)
-            arrays |= with_prefix(f"{number}.", held)
+            network_facts, network_arrays = network.state(dtype)
+            facts["networks"].append(network_facts)
+            arrays |= with_prefix(f"{number}.", network_arrays)
         return facts, arrays if self.label_keys is None else arrays | {"label_keys": self.label_keys}
 
     @staticmethod
     def array_rules(facts: dict[str, Any], names: Container[str]) -> Rules:
-        """Declare what the arrays of :meth:`state` must be."""
+        """Declare the rules that the arrays of :meth:`state` must meet."""
         rules = Rules({"label_ids": indices("n", below="L", distinct=True, dtypes="i4 i8")})
         if "label_keys" in names:
             rules |= Rules({"label_keys": codes("n", "u8")})
@@ -352,7 +359,7 @@ class DecafScorer:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays, n_labels: int) -> Self:
-        """Build what :meth:`state` took apart."""
+        """Restore the scorer from what :meth:`state` returned."""
         networks = [
             TrainedNetwork.restored(own, without_prefix(f"{number}.", arrays))
             for number, own in enumerate(facts["networks"])
@@ -360,35 +367,35 @@ class DecafScorer:
         return cls(networks, np.array(arrays["label_ids"]), n_labels, label_keys=arrays.get("label_keys"))
 
 
-def _mark_repeats(lists: np.ndarray) -> np.ndarray:
-    """Replace all but the first of equal numbers in a row by -1."""
+def _without_repeats(lists: np.ndarray) -> np.ndarray:
+    """Replace repeated numbers in a row by -1, all but the first of each."""
     order = np.argsort(lists, axis=1, kind="stable")
     ordered = np.take_along_axis(lists, order, axis=1)
-    repeated = np.zeros(lists.shape, bool)
-    repeated[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
-    again = np.empty_like(repeated)
-    np.put_along_axis(again, order, repeated, axis=1)
-    return np.where(again, -1, lists)
+    repeats_ordered = np.zeros(lists.shape, bool)
+    repeats_ordered[:, 1:] = ordered[:, 1:] == ordered[:, :-1]
+    repeats = np.empty_like(repeats_ordered)
+    np.put_along_axis(repeats, order, repeats_ordered, axis=1)
+    return np.where(repeats, -1, lists)
 
 
 def _stored_table(name: str, table: np.ndarray, dtype: str) -> Arrays:
-    """Return a table to store: as it is, or as int8 with a scale per row, a quarter of the size."""
+    """Return the arrays to store for a table: itself, or int8 codes with a scale per row, a quarter of the size."""
     if dtype != "int8":
         return {name: table}
-    # A scale is a power of two, so that a table once rounded is rounded to itself ever after.
+    # Scales are powers of two, so that a table that was rounded before does not change when it is rounded again.
     most = np.abs(table).max(axis=1, initial=0, keepdims=True) / np.float32(127)
     scale = np.exp2(np.ceil(np.log2(np.where(most > 0, most, 1)))).astype(np.float32)
     return {name: np.rint(table / scale).astype(np.int8), f"{name}.scale": scale}
 
 
 def _table_rules(name: str, rows: str, width: str, eight_bits: bool) -> Rules:
-    """Declare what the arrays of :func:`_stored_table` must be."""
+    """Declare the rules that the arrays of :func:`_stored_table` must meet."""
     if not eight_bits:
         return Rules({name: floats(f"{rows} {width}")})
     return Rules({name: codes(f"{rows} {width}"), f"{name}.scale": floats(f"{rows} 1")})
 
 
 def _loaded_table(name: str, arrays: Arrays) -> np.ndarray:
-    """Return a table that :func:`_stored_table` made."""
+    """Restore a table from the arrays of :func:`_stored_table`."""
     scale = arrays.get(f"{name}.scale")
     return arrays[name] if scale is None else arrays[name] * scale

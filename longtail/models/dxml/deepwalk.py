@@ -1,11 +1,11 @@
 """Label vectors from a label graph by DeepWalk (Perozzi et al., 2014): random walks, then skip-gram on them.
 
-Skip-gram runs on one thread: only so does a seed give the same vectors again. Vectors are centred and of length 1. A
-label without edges keeps the random direction it starts with, at nearly a right angle to all others, so that a graph
-without any edge still gives usable vectors.
+Skip-gram runs on one thread, so that a seed always gives the same vectors. Vectors are centred and scaled to length 1.
+A label without edges keeps its random initial direction, which is nearly orthogonal to all other vectors, so that even
+a graph without edges gives usable vectors.
 
-Vectors are cached: a second model on the same graph with the same settings gets them at once, in this process from
-:data:`vector_cache` or, with a folder, in any other.
+Vectors are cached. A second model on the same graph with the same settings takes them from :data:`vector_cache` in the
+same process or, if a folder is given, in any other process.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from longtail.params import Integer
 from longtail.sparse import labelled_rows
 
 _WALKS_AT_ONCE = 1 << 18
-_DRAWS = 1 << 20  # entries of the table that negatives are drawn from
+_NEGATIVE_TABLE = 1 << 20  # entries of the table from which negatives are drawn
 _WALK_LIMITS = {name: Integer(1) for name in ("dim", "n_walks", "length", "window", "n_negative", "epochs")}
 
 
 class VectorCache:
-    """Label vectors kept in this process, by a key of graph and settings; the least recently used go first.
+    """A cache of label vectors in this process; the least recently used ones are dropped first.
 
     Parameters
     ----------
     n_bytes : int
-        Bytes of vectors to keep at most. The newest are kept in any case.
+        Bytes of vectors to keep, at most. The newest ones are always kept.
     """
 
     def __init__(self, n_bytes: int) -> None:
@@ -48,21 +48,21 @@ class VectorCache:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> np.ndarray | None:
-        """Return the vectors kept under a key, or None."""
+        """Return the vectors stored under a key, or None."""
         with self._lock:
             if key in self._vectors:
                 self._vectors.move_to_end(key)
             return self._vectors.get(key)
 
     def put(self, key: str, vectors: np.ndarray) -> None:
-        """Keep vectors under a key."""
+        """Store vectors under a key."""
         with self._lock:
             self._vectors[key] = vectors
             while len(self._vectors) > 1 and sum(kept.nbytes for kept in self._vectors.values()) > self.n_bytes:
                 self._vectors.popitem(last=False)
 
     def clear(self) -> None:
-        """Drop everything."""
+        """Remove all vectors."""
         with self._lock:
             self._vectors.clear()
 
@@ -78,22 +78,23 @@ class WalkSettings:
     Parameters
     ----------
     dim : int
-        ℓ, the length of a vector.
+        ℓ, the number of coordinates of a vector.
     n_walks : int
-        Walks from each label.
+        Number of walks from each label.
     length : int
-        Labels per walk.
+        Number of labels per walk.
     window : int
         Largest distance in a walk between a label and its context.
     n_negative : int
-        Negative labels drawn per pair of a label and its context.
+        Number of negative labels drawn per pair of a label and its context.
     hierarchical : bool
-        Hierarchical softmax, as in DeepWalk's own paper, in the place of negative labels.
+        Use hierarchical softmax, as in the paper on DeepWalk, instead of negative labels.
     epochs : int
-        Passes over the walks.
+        Number of passes over the walks.
     rate : float
         Learning rate at the start.
     seed : int
+        Seed of the walks and the initial vectors.
     """
 
     dim: int = 100
@@ -107,7 +108,7 @@ class WalkSettings:
     seed: int = 0
 
     def check(self) -> None:
-        """Refuse values outside their limits."""
+        """Raise an error for values outside their limits."""
         for name, limit in _WALK_LIMITS.items():
             value = getattr(self, name)
             if not limit.allows(value):
@@ -117,18 +118,18 @@ class WalkSettings:
 def learn_vectors(
     graph: csr_array, settings: WalkSettings, cache: str | os.PathLike[str] | None = None, n_jobs: int | None = None
 ) -> np.ndarray:
-    """Return vectors of the labels of a graph.
+    """Learn vectors of the labels of a graph, or take them from a cache.
 
     Parameters
     ----------
     graph : csr_array, (L, L)
-        See :mod:`longtail.models.dxml.label_graph`.
+        The label graph; see :mod:`longtail.models.dxml.label_graph`.
     settings : WalkSettings
         How walks are drawn and vectors learnt.
     cache : path, optional
-        Folder in which vectors are kept for other processes.
+        Folder in which vectors are stored for other processes.
     n_jobs : int, optional
-        Threads for the walks.
+        Number of threads for the walks; all cores by default.
 
     Returns
     -------
@@ -144,7 +145,7 @@ def learn_vectors(
     vectors = None if path is None else _read_vectors(path, (graph.shape[0], settings.dim))
     if vectors is None:
         vectors = _by_skip_gram(graph, settings, n_jobs)
-        if len(vectors) > 2:  # all share one direction, which only reflects that random pairs are unlikely
+        if len(vectors) > 2:  # skip-gram moves all vectors in one common direction, which says nothing about labels
             vectors = vectors - vectors.mean(axis=0)
         vectors = unit_vectors(vectors)
         if path is not None:
@@ -155,69 +156,72 @@ def learn_vectors(
 
 
 def _cache_key(graph: csr_array, settings: WalkSettings) -> str:
-    """Return a key that depends on the graph and the settings, and on nothing else."""
-    made = hashlib.blake2b(repr((graph.shape, sorted(asdict(settings).items()))).encode(), digest_size=12)
+    """Return a hash of the graph and the settings."""
+    key = hashlib.blake2b(repr((graph.shape, sorted(asdict(settings).items()))).encode(), digest_size=12)
     for part in (graph.indptr.astype(np.int64), graph.indices, graph.data):
-        made.update(np.ascontiguousarray(part).data)
-    return made.hexdigest()
+        key.update(np.ascontiguousarray(part).data)
+    return key.hexdigest()
 
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
-    """Scale rows of a dense array to length 1; a row of zeros stays."""
+    """Scale the rows of a dense array to length 1; rows of zeros stay."""
     length = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))[:, None]
     return np.ascontiguousarray(vectors / np.where(length > 0, length, 1), np.float32)
 
 
 def whitened(vectors: np.ndarray) -> np.ndarray:
-    """Subtract the mean, make coordinates uncorrelated and scale rows to length 1 again.
+    """Whiten vectors: subtract the mean, make coordinates uncorrelated, and scale rows to length 1.
 
-    It separates labels that skip-gram puts close together. Directions in which rows hardly differ are left out, so that
-    no noise is amplified; a row that all but vanishes, as that of a single label, stays as it was.
+    This separates labels that skip-gram puts close together. Directions in which rows hardly differ are left out, so
+    that noise is not amplified. A row that becomes almost zero, such as that of a single label, is not changed.
     """
     centred = vectors.astype(np.float64) - vectors.mean(axis=0, dtype=np.float64)
     variances, axes = np.linalg.eigh(centred.T @ centred / len(vectors))
     used = variances > max(1e-4 * variances.max(), 1e-12)
     white = centred @ (axes[:, used] / np.sqrt(variances[used])) @ axes[:, used].T
-    gone = np.einsum("ij,ij->i", white, white) < 1e-12
-    return unit_vectors(np.where(gone[:, None], vectors, white))
+    vanished = np.einsum("ij,ij->i", white, white) < 1e-12
+    return unit_vectors(np.where(vanished[:, None], vectors, white))
 
 
 class Walker:
-    """Draws random walks over the edges of a graph, each edge with probability in proportion to its weight.
+    """Draws random walks on a graph; each step follows an edge with probability in proportion to its weight.
 
     Parameters
     ----------
     graph : csr_array, (L, L)
+        The graph.
     n_jobs : int, optional
+        Number of threads; all cores by default.
     """
 
     def __init__(self, graph: csr_array, n_jobs: int | None = None) -> None:
         indptr, indices = graph.indptr.astype(np.int64), graph.indices.astype(np.int32)
-        even = bool(graph.nnz == 0 or (graph.data == graph.data[0]).all())
-        n_edges = 0 if even else graph.nnz
+        equal_weights = bool(graph.nnz == 0 or (graph.data == graph.data[0]).all())
+        size = 0 if equal_weights else graph.nnz  # of the alias tables, which only unequal weights need
         self.n_jobs = n_jobs
-        self.edges = kernels.Edges(indptr, indices, np.empty(n_edges, np.float32), np.empty(n_edges, np.int32), even)
-        if not even:
+        tables = np.empty(size, np.float32), np.empty(size, np.int32)
+        self.edges = kernels.Edges(indptr, indices, *tables, equal_weights)
+        if not equal_weights:
             weights = graph.data.astype(np.float32)
             blocks = pool.blocks(graph.shape[0], n_jobs, 1024)
             pool.run(lambda block: kernels.fill_alias_tables(self.edges, weights, *block), blocks, n_jobs)
 
     def walk(self, starts: np.ndarray, length: int, seed: int = 0) -> np.ndarray:
-        """Return one walk per start.
+        """Draw one walk from each start.
 
         Parameters
         ----------
         starts : int array, (W,)
             Label at which each walk starts.
         length : int
-            Labels per walk, the first included.
+            Number of labels per walk, the first included.
         seed : int
-            Seed of the walks; with the number of a walk it decides where the walk goes.
+            Seed of the walks. A walk depends on the seed and its own number only.
 
         Returns
         -------
         int32 array, (W, length)
-            -1 after a label without edges.
+            Labels of each walk; -1 after a label without edges.
         """
         starts = np.ascontiguousarray(starts, np.int32)
         out = np.empty((len(starts), length), np.int32)
@@ -226,28 +230,28 @@ class Walker:
         return out
 
 
-def _rounds(graph: csr_array, settings: WalkSettings) -> tuple[list[np.ndarray], np.random.Generator]:
-    """Return the starts of the walks, in blocks: every label with edges `n_walks` times, in random order each time."""
+def _walk_starts(graph: csr_array, settings: WalkSettings) -> tuple[list[np.ndarray], np.random.Generator]:
+    """Return the starts of all walks in blocks: `n_walks` random permutations of the labels with edges."""
     rng = np.random.default_rng([settings.seed, 1])
     with_edges = labelled_rows(graph).astype(np.int32)
-    starts = [rng.permutation(with_edges) for _ in range(settings.n_walks)] if len(with_edges) else []
-    everything = np.concatenate(starts) if starts else np.empty(0, np.int32)
-    return [everything[at : at + _WALKS_AT_ONCE] for at in range(0, len(everything), _WALKS_AT_ONCE)], rng
+    permutations = [rng.permutation(with_edges) for _ in range(settings.n_walks)] if len(with_edges) else []
+    starts = np.concatenate(permutations) if permutations else np.empty(0, np.int32)
+    return [starts[at : at + _WALKS_AT_ONCE] for at in range(0, len(starts), _WALKS_AT_ONCE)], rng
 
 
 def _random_directions(n_labels: int, dim: int, seed: int) -> np.ndarray:
-    """Return vectors to start from: random directions of length 1.
+    """Return initial vectors: random directions of length 1.
 
-    word2vec starts near zero; then all vectors first turn into one common direction, and a graph of some hundred labels
+    word2vec starts near zero. All vectors then first turn into one common direction, and a graph of some hundred labels
     has too few walks to separate them again.
     """
     return unit_vectors(np.random.default_rng([seed, 2]).standard_normal((n_labels, dim), np.float32))
 
 
 def _by_skip_gram(graph: csr_array, settings: WalkSettings, n_jobs: int | None) -> np.ndarray:
-    """Learn vectors with our skip-gram kernel."""
+    """Learn vectors by skip-gram on random walks."""
     vectors = _random_directions(graph.shape[0], settings.dim, settings.seed)
-    blocks, rng = _rounds(graph, settings)
+    blocks, rng = _walk_starts(graph, settings)
     seeds = rng.integers(2**62, size=len(blocks))
     walker = Walker(graph, n_jobs)
     total = settings.epochs * sum(map(len, blocks))
@@ -255,43 +259,47 @@ def _by_skip_gram(graph: csr_array, settings: WalkSettings, n_jobs: int | None) 
         inner = np.zeros((max(1, len(vectors) - 1), settings.dim), np.float32)
         coded = kernels.CodedSpace(vectors, inner, *huffman_paths(np.asarray(graph.sum(axis=1)).ravel()))
     else:
-        space = kernels.Space(vectors, np.zeros_like(vectors), _negatives(graph))
-    past = 0
+        space = kernels.Space(vectors, np.zeros_like(vectors), _negative_table(graph))
+    n_walked = 0
     with progress.stage("label vectors") as done:
         for epoch in range(settings.epochs):
             for starts, seed in zip(blocks, seeds, strict=True):
                 walks = walker.walk(starts, settings.length, int(seed) + epoch)
-                pace = kernels.Pace(settings.rate, float(past), float(total))
+                pace = kernels.Pace(settings.rate, float(n_walked), float(total))
                 if settings.hierarchical:
                     kernels.skip_gram_coded(walks, settings.window, coded, pace, int(seed) + epoch)
                 else:
                     kernels.skip_gram(walks, settings.window, settings.n_negative, space, pace, int(seed) + epoch)
-                past += len(starts)
+                n_walked += len(starts)
                 done(len(starts) / total)
     return vectors
 
 
-def _negatives(graph: csr_array) -> np.ndarray:
-    """Return labels as often as they are to be drawn: by the sum of their edges' weights, to the power of 3/4."""
+def _negative_table(graph: csr_array) -> np.ndarray:
+    """Return a table of labels from which negatives are drawn uniformly.
+
+    A label is in it in proportion to the sum of the weights of its edges, to the power of 3/4.
+    """
     weight = np.asarray(graph.sum(axis=1), np.float64).ravel() ** 0.75
     if not weight.any():
         return np.zeros(1, np.int32)
     bounds = np.cumsum(weight) / weight.sum()
-    return np.searchsorted(bounds, (np.arange(_DRAWS) + 0.5) / _DRAWS).astype(np.int32)
+    return np.searchsorted(bounds, (np.arange(_NEGATIVE_TABLE) + 0.5) / _NEGATIVE_TABLE).astype(np.int32)
 
 
 def huffman_paths(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the path from the root of a Huffman tree to each label: short for labels of large weight.
+    """Return the path from the root of a Huffman tree to each label. Labels with a large weight have short paths.
 
     Parameters
     ----------
     weights : array, (L,)
+        Weight of each label.
 
     Returns
     -------
     ptr, path, right : arrays
-        Label l passes the inner nodes ``path[ptr[l]:ptr[l + 1]]``, numbered from 0 to L - 2, and goes right where
-        `right` is 1.
+        The path of label l leads through the inner nodes ``path[ptr[l]:ptr[l + 1]]``, numbered from 0 to L - 2. It
+        goes to the right child where `right` is 1.
     """
     order = np.argsort(weights, kind="stable")
     parent, side, depth = kernels.huffman_tree(np.asarray(weights, np.float64)[order])
@@ -304,7 +312,7 @@ def huffman_paths(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _read_vectors(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
-    """Return the vectors of a cache file, or None where there is no such file."""
+    """Read the vectors of a cache file; return None if there is no such file."""
     if not path.is_file():
         return None
     try:
@@ -318,6 +326,6 @@ def _read_vectors(path: Path, shape: tuple[int, int]) -> np.ndarray | None:
 
 
 def _write_vectors(path: Path, vectors: np.ndarray) -> None:
-    """Write a cache file, whole or not at all, also where two processes write the same."""
+    """Write a cache file, completely or not at all, even if two processes write the same file."""
     with store.atomic_file(path) as fresh, fresh.open("wb") as file:
         np.save(file, vectors, allow_pickle=False)

@@ -1,4 +1,4 @@
-"""Points in the space of label vectors, for prediction: the forward pass of trained regression networks."""
+"""Map points into the space of label vectors: the forward pass of trained regression networks, for prediction."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from longtail.sparse import Arrays, frozen
 
 
 def embed_points(networks: list[Arrays], x: SparseRows, relu: bool, n_jobs: int | None) -> np.ndarray:
-    """Return points in the space of one or several networks, (N, l times their number), of length 1.
+    """Map points into the space of one or several networks; return vectors (N, l times the networks) of length 1.
 
-    The outputs of the networks stand side by side, so that a cosine in this space is the mean of theirs. A point has
-    the same vector alone and in a batch, to the last bit.
+    The outputs of the networks are concatenated, so that a cosine in this space is the mean of the networks' cosines. A
+    point has exactly the same vector alone and in a batch.
 
     Parameters
     ----------
     networks : list of dict of arrays
-        W1 (D, h), b1 (1, h), W2 (h, l) and b2 (1, l) of each.
+        W1 (D, h), b1 (1, h), W2 (h, l) and b2 (1, l) of each network.
     x : SparseRows
         The points.
     relu : bool
         Whether the hidden layer has a ReLU.
     n_jobs : int, optional
-        Threads.
+        Number of threads; all cores by default.
     """
     n, width = len(x.ptr) - 1, networks[0]["W2"].shape[1]
     out = np.empty((n, len(networks) * width), np.float32)
-    x = SparseRows(*map(frozen, x))
+    x = x.frozen()
     length = np.float32(1 / np.sqrt(len(networks)))
     for at, tables in enumerate(networks):
         W1, b1, W2, b2 = map(frozen, (tables["W1"], tables["b1"][0], tables["W2"], tables["b2"][0]))

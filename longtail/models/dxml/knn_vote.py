@@ -1,9 +1,9 @@
-"""Prediction of DXML: training points under search, whose nearest ones vote for their labels (§3.4 and Alg. 2).
+"""Prediction of DXML: the nearest training points vote for their labels (§3.4 and Alg. 2).
 
 The paper finds k neighbours in the space of label vectors and averages their labels. Here near neighbours have more
-weight, and two things are used that the space has lost: how similar a neighbour's own features are, and how near a
-label's vector lies to the point. Held-out points decide how much of each is used and how many neighbours vote
-(:mod:`longtail.models.dxml.training`).
+weight. Two further similarities are used, which the space alone does not show: between the features of point and
+neighbour, and between the point and the vector of a label. The weight of each, and the number of neighbours, are chosen
+on held-out points (:mod:`longtail.models.dxml.training`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FACTS: dict[str, Constraint] = {
     ),
     "tried": ROWS,
 }
-"""What the facts of stored :class:`VotingPoints` must be."""
+"""Constraints of the facts of stored :class:`VotingPoints`."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,14 @@ class Vote:
     Parameters
     ----------
     n_neighbors : int
-        How many vote.
+        Number of neighbours that vote.
     sharpness : float
-        A neighbour has the weight exp(sharpness * nearness); 0 is the paper's plain average.
+        A neighbour has the weight exp(sharpness * nearness). With 0 all have the same weight, as in the paper.
     feature_weight : float
-        Nearness is the cosine in the space of label vectors plus so much of the cosine of features. Twice as many
-        neighbours are then searched for, and the nearest by both vote.
+        Nearness is the cosine in the space of label vectors plus `feature_weight` times the cosine of the features. If
+        it is above 0, twice as many neighbours are searched, and the nearest of them by this sum vote.
     label_weight : float
-        A label's share of the vote is multiplied by exp(label_weight * cosine of its vector and the point).
+        The share of the vote of a label is multiplied by exp(label_weight * cosine of its vector and the point).
     """
 
     n_neighbors: int = 30
@@ -81,17 +81,17 @@ class Vote:
 
 @dataclass
 class VotingPoints:
-    """Points of length 1 under search, with their labels and how they vote."""
+    """An index of training points in the space of label vectors, with their labels and the rule of the vote."""
 
-    index: Index
+    index: Index  # of vectors of length 1
     labels: csr_array  # (points, L)
-    vectors: np.ndarray  # (L, d), of the labels
+    vectors: np.ndarray  # (L, d) label vectors
     vote: Vote
-    features: csr_array | None = None  # (points, D), rows of length 1; None where the vote does not use them
-    tried: list[dict[str, float]] = field(default_factory=list)  # what the vote was chosen from
+    features: csr_array | None = None  # (points, D), rows of length 1; None if the vote does not use them
+    tried: list[dict[str, float]] = field(default_factory=list)  # the rules that were compared, with their nDCG
 
     def extended(self, points: np.ndarray, labels: csr_array, features: csr_array) -> VotingPoints:
-        """Return these and further points, which may have labels beyond the present ones; these stay as they are."""
+        """Return the present points and further ones, which may have new labels; this object does not change."""
         old, own = resized(self.labels, n_columns=labels.shape[1]), self.features
         if own is not None:
             own = csr_array(vstack([own, unit_rows(features)], format="csr"))
@@ -99,16 +99,16 @@ class VotingPoints:
         return replace(self, index=self.index.extended(points), labels=labels, features=own)
 
     def rank(self, points: np.ndarray, features: csr_array, k: int, n_jobs: int | None = None) -> csr_array:
-        """Return the k best labels of each point with their scores."""
+        """Return the k best labels of each point and their scores, as a matrix (N, L)."""
         near = kernels.Nearest(*self.index.search(points, self._n_searched(), n_jobs=n_jobs))
         return self.count_votes(self.vote, points, features, near, k, n_jobs)
 
     def rank_one(
         self, point: np.ndarray, indices: np.ndarray, values: np.ndarray, k: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for one point, on the calling thread: labels and scores."""
+        """Return the k best labels of one point and their scores, computed on the calling thread."""
         ids, nearness = self.index.search_one(point, self._n_searched())
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         top = self._count(self.vote, point[None], x, kernels.Nearest(ids[None], nearness[None]), k, 1)
         n = top.counts[0]
         return top.labels[0, :n], bounded_scores(top.scores[0, :n])
@@ -122,8 +122,8 @@ class VotingPoints:
         k: int,
         n_jobs: int | None,
     ) -> csr_array:
-        """Return the votes of these neighbours, by any rule, as a matrix of the k best labels per point."""
-        x = SparseRows(features.indptr, features.indices, features.data)
+        """Count the votes of the neighbours `near` by the rule `vote`; return the k best labels as a matrix (N, L)."""
+        x = SparseRows.of(features)
         top = self._count(vote, points, x, near, k, n_jobs)
         return from_top_k(top.labels, bounded_scores(top.scores), top.counts, self.labels.shape[1])
 
@@ -136,12 +136,12 @@ class VotingPoints:
         n = len(points)
         near = kernels.Nearest(*(np.array(part[:, : vote.n_searched]) for part in near))
         top = TopLabels.empty(n, k)
-        x, points = SparseRows(*map(frozen, x)), frozen(points)
+        x, points = x.frozen(), frozen(points)
         voters = kernels.LabelledPoints(*map(frozen, (self.labels.indptr, self.labels.indices, self.vectors)))
         rule = kernels.VoteRule(vote.n_neighbors, np.float32(vote.sharpness), np.float32(vote.label_weight))
         own, known = self.features, None
         if own is not None and vote.feature_weight > 0:
-            known = SparseRows(frozen(own.indptr), frozen(own.indices), frozen(own.data))
+            known = SparseRows.of(own).frozen()
 
         def work(block: tuple[int, int]) -> None:
             if known is not None and own is not None:
@@ -154,7 +154,7 @@ class VotingPoints:
     # State -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
-        """Return facts as JSON values, and arrays, to store."""
+        """Return facts (JSON values) and arrays to store."""
         index, own = self.index.to_arrays()
         arrays = with_prefix("index_", own)
         arrays |= {"labels_indptr": self.labels.indptr, "labels_indices": self.labels.indices}
@@ -165,7 +165,7 @@ class VotingPoints:
 
     @staticmethod
     def array_rules(facts: dict[str, Any], width: str, names: Container[str]) -> Rules:
-        """Declare what the arrays of :meth:`to_arrays` must be."""
+        """Declare the rules that the arrays of :meth:`to_arrays` must meet."""
         rules = array_rules(facts["index"], "points", width).prefixed("index_")
         rules |= csr("labels", "points", "L", data=False) | Rules({"label_vectors": floats(f"L {width}")})
         return rules | csr("features", "points", "D", unit=True) if "features_data" in names else rules

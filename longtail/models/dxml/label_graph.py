@@ -1,8 +1,8 @@
-"""The label graph of DXML (§3.2): which labels are related.
+"""The label graph of DXML (§3.2), whose edges join related labels.
 
-Two labels have an edge if a point has both, weighted by the number of such points or not at all. A known hierarchy, or
-any list of edges, may take its place. A graph is a symmetric CSR (L, L) without a diagonal; a label without edges has
-an empty row.
+Two labels have an edge if a point has both. Its weight is the number of such points, or 1. A known hierarchy or any
+other list of edges may be used instead. A graph is a symmetric CSR matrix (L, L) without diagonal; a label without
+edges has an empty row.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from longtail.sparse import entry_rows, select_entries
 
 
 def cooccurrence_graph(Y: csr_array, weighted: bool = True) -> csr_array:
-    """Join labels that occur together.
+    """Build the graph whose edges join labels that occur together.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
-        Labels of points, ones.
+        Labels of points, all values 1.
     weighted : bool
-        Weight an edge by the number of points that have both labels; otherwise every edge has the weight 1, as in the
+        Weight an edge by the number of points that have both labels. Otherwise every edge has the weight 1, as in the
         paper.
 
     Returns
     -------
     csr_array, (L, L)
-        Symmetric, float32, indices ascending, no diagonal. It has no edge if no point has two labels.
+        Symmetric, float32, with ascending indices and without diagonal. It has no edge if no point has two labels.
     """
     return _without_loops(csr_array(Y.T @ Y), weighted)
 
 
 def pairs_at_most(Y: csr_array) -> int:
-    """Return the largest number of entries that the co-occurrence graph of Y can have, without making it."""
+    """Return an upper bound of the entries of the co-occurrence graph of Y, without building the graph."""
     counts = np.diff(Y.indptr).astype(np.float64)
     return int(min(float(counts @ counts), float(Y.shape[1]) ** 2))
 
 
 def edge_graph(edges: Any, n_labels: int, *, weighted: bool = True) -> csr_array:
-    """Make a graph from a hierarchy or any other list of edges.
+    """Build a graph from a hierarchy or any other list of edges.
 
     Parameters
     ----------
     edges : path or sequence of (label, label) or (label, label, weight)
-        Parent and child, or any two related labels, by their numbers from 0. Directions do not matter and repeated
-        edges add up. A path names a file with one edge per line, separated by tabs or commas or, where there are none,
-        by blanks.
+        Parent and child, or any two related labels, as numbers from 0. The direction does not matter, and the weights
+        of repeated edges are added. A path names a file with one edge per line, whose values are separated by tabs,
+        commas or blanks.
     n_labels : int
-        L.
+        L, the number of labels.
     weighted : bool
-        Keep the weights; otherwise every edge has the weight 1.
+        Keep the weights. Otherwise every edge has the weight 1.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def edge_graph(edges: Any, n_labels: int, *, weighted: bool = True) -> csr_array
 
 
 def strongest(graph: csr_array, k: int) -> csr_array:
-    """Keep the k heaviest edges of each label, heaviest first."""
+    """Return the graph with only the k heaviest edges of each label, heaviest first."""
     order = np.lexsort((graph.indices, -graph.data, entry_rows(graph)))
     rank = np.arange(len(order)) - np.repeat(graph.indptr[:-1], np.diff(graph.indptr))
     sorted_graph = csr_array((graph.data[order], graph.indices[order], graph.indptr), shape=graph.shape)
@@ -119,7 +119,7 @@ def _label_number(label: Any, n_labels: int, where: dict[str, Any]) -> int:
     try:
         number = int(label)
     except (TypeError, ValueError):
-        raise DataError(f"{label!r} is no number of a label", **where, remedy="Number labels from 0") from None
+        raise DataError(f"{label!r} is not the number of a label", **where, remedy="Number labels from 0") from None
     if not 0 <= number < n_labels:
         raise DataError(f"there is no label {number}", **where, remedy=f"Labels are numbered from 0 to {n_labels - 1}")
     return number

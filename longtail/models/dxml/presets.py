@@ -1,8 +1,8 @@
 """DXML's presets and the constraints of its advanced parameters.
 
-"paper" has the values of §4.1; walks and epochs, which the paper leaves out, are those of its re-implementers. Its
-sizes follow the data: vectors of 100 and a hidden layer of 256 for the small data sets (up to 983 labels), 300 and 512
-for the large ones (from 30,938 labels on); here large begins at 10,000 labels.
+"paper" has the values of §4.1. The paper does not give walks and epochs; these are taken from re-implementations. Its
+sizes depend on the data: vectors of 100 and a hidden layer of 256 for small data sets (up to 983 labels), 300 and 512
+for large ones (from 30,938 labels on). Here data sets are large from 10,000 labels on.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def _are_edges(value: Any) -> bool:
 
 
 EDGES = Allowed(_are_edges, "a path, or a list of pairs of label numbers")
-"""Edges between labels."""
+"""Constraint of a list of edges between labels."""
 
-_DXML_FAST: dict[str, Any] = {  # None: chosen by the data
+_DXML_FAST: dict[str, Any] = {  # None means chosen by the data
     "dim": 100,
     "hidden": None,
     "relu": True,
@@ -119,5 +119,5 @@ def default_rate(batch_size: int) -> float:
 
 
 def paper_widths(n_labels: int) -> dict[str, int]:
-    """Return the paper's length of label vectors and width of the hidden layer for so many labels."""
+    """Return the paper's length of label vectors and width of the hidden layer for `n_labels` labels."""
     return {"dim": 100, "hidden": 256} if n_labels < _LARGE_DATA else {"dim": 300, "hidden": 512}

@@ -1,14 +1,15 @@
 """DXML: label vectors from a label graph, points mapped onto them, nearest neighbours vote (Zhang et al., ICMR 2018).
 
-Labels that occur together are joined in a graph (§3.2), DeepWalk gives them vectors, a network with one hidden layer
-maps a point onto the mean vector of its labels (§3.3), and a new point gets the labels of the nearest training points,
-which are searched for in the nearest partitions only (§3.4, Alg. 2).
+A graph joins labels that occur together (§3.2), and DeepWalk learns a vector for each label. A network with one hidden
+layer maps a point onto the mean vector of its labels (§3.3). A new point gets the labels of the nearest training
+points, which are searched in the nearest partitions only (§3.4, Alg. 2).
 
-Choices made here. Walks follow edges by their weight, because with many labels per point the paper's unweighted graph
-joins nearly every label with every other. Label vectors are whitened, because skip-gram's lie in a narrow cone. They
-have length 1, as targets and outputs have, so that the loss is nearly one minus a cosine. Several networks, each with
-label vectors of its own, are averaged. How neighbours vote (:mod:`longtail.models.dxml.knn_vote`) is chosen on held-out
-points, which then join the neighbours. ``preset="paper"`` is the published recipe.
+Choices made here. Walks follow edges in proportion to their weight; with many labels per point, the paper's unweighted
+graph joins nearly all labels with each other. Label vectors are whitened, because those of skip-gram point in similar
+directions. Label vectors, targets and outputs have length 1, so that the loss is nearly one minus the cosine. Several
+networks, each with its own label vectors, are averaged. The rule by which neighbours vote
+(:mod:`longtail.models.dxml.knn_vote`) is chosen on held-out points, which become neighbours afterwards.
+``preset="paper"`` is the published recipe.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from longtail.neural.loop import LoopSettings
     from longtail.sparse import Pair
 
-_EDGES_KEPT = 16  # heaviest edges kept per label, to be shown
+_EDGES_KEPT = 16  # edges kept per label for display, the heaviest ones
 
 
 class DXML(EpochRanker):
@@ -58,33 +59,34 @@ class DXML(EpochRanker):
     Parameters
     ----------
     preset : {"fast", "paper"}
-        "fast" is our recipe for a few cores, "paper" the published one.
+        Values of the parameters that are None: our recipe for a few cores, or the published one.
     dim : int, optional
-        ℓ, the length of a label vector: 100; paper 100, or 300 from 10,000 labels on.
+        ℓ, the number of coordinates of a label vector: 100; paper 100, or 300 from 10,000 labels on.
     n_networks : int, optional
-        Networks trained side by side, whose cosines are averaged. By default 6 with fewer than 20,000 points, else 3;
-        paper 1. More are slower and more accurate.
+        Number of networks whose cosines are averaged. More networks are slower and more accurate. By default 6 with
+        fewer than 20,000 points, else 3; paper 1.
     hierarchy : str or list of pairs, optional
         Edges between labels, or a file of them, instead of co-occurrence; see
         :func:`longtail.models.dxml.label_graph.edge_graph`.
     n_neighbors : int, optional
-        Training points that vote; chosen on held-out points by default.
+        Number of training points that vote. By default chosen on held-out points.
     epochs : int, optional
-        Largest number of passes over the training points: 15; paper 70.
+        Number of passes over the training points, at most: 15; paper 70.
     batch_size : int, optional
-        Points per step; by default about a fortieth of the points, from 32 to 256.
+        Points per step. By default about a fortieth of the points, from 32 to 256.
     learning_rate : float, optional
-        By default 0.006 for batches of 256, and less for smaller ones, in proportion to the square root of their size;
-        paper 0.015, where the loss is a sum over the batch.
+        Highest learning rate. By default 0.006 for batches of 256, and less for smaller ones, in proportion to the
+        square root of their size; paper 0.015, where the loss is a sum over the batch.
     validation_fraction : float
-        Share of points held out for choosing and early stopping, 2,000 at most; 0 for none. They join the neighbours in
-        the end. Not used where `fit` is given a validation part.
+        Share of points held out for early stopping and for choosing the rule of the vote, 2,000 at most; 0 for none.
+        They become neighbours at the end. Not used if `fit` is given validation points.
     refit : bool, optional
-        Train once more, with the settings chosen, on the held-out points too; by default with fewer than 20,000 points.
+        Train again with the chosen settings on all points, held-out ones included. By default if there are fewer than
+        20,000 points.
     cache : str, optional
-        Folder in which label vectors are kept for other processes; within this one they are kept anyway.
+        Folder in which label vectors are stored for other processes. Within a process they are cached anyway.
     checkpoint : str, optional
-        Folder for a checkpoint after each epoch, from which an interrupted run continues; removed at the end.
+        Folder for a checkpoint after each epoch, from which an interrupted run can be resumed; removed at the end.
     advanced : dict, optional
         Further parameters by name, with the values of "fast" and "paper" where these differ:
 
@@ -92,17 +94,19 @@ class DXML(EpochRanker):
             Width of the hidden layer: 512 with fewer than 20,000 points, else 256; paper 256, or 512 from 10,000 labels
             on.
         ``relu``
-            ReLU in the hidden layer, or a linear map (the ablation of Fig. 2): True.
+            Whether the hidden layer has a ReLU: True. False is the ablation of Fig. 2.
         ``weighted``
-            Walks follow edges by the number of points that have both labels: True; paper False, all edges alike.
+            Whether walks follow edges in proportion to the number of points that have both labels: True; paper False,
+            all edges have the same probability.
         ``n_walks``
-            Walks from each label: 10, or more where labels are few; paper 80.
+            Walks from each label: 10, or more if labels are few; paper 80.
         ``walk_length``, ``window``, ``hierarchical``
-            Of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), False (paper True).
+            Settings of DeepWalk, see :class:`longtail.models.dxml.deepwalk.WalkSettings`: 30, 2 (paper 5), False (paper
+            True).
         ``whiten``
             Spread label vectors over all directions before points are mapped onto them: True; paper False.
         ``unit_targets``, ``summed``
-            Scale the mean vector of a point's labels to length 1; step by the gradient of the sum over a batch, not of
+            Scale the mean vector of a point's labels to length 1; use the gradient of the sum over a batch instead of
             the mean: True and False; paper False and True.
         ``optimizer``, ``decay``, ``schedule``, ``patience``
             "adam", 0, "linear", 5; paper "momentum", 0.0005, "constant", 5. See
@@ -110,25 +114,27 @@ class DXML(EpochRanker):
         ``dropout``, ``input_dropout``
             Probability of dropping an output after the last layer, and a feature: 0 and 0.35; paper 0.5 and 0.
         ``idf``
-            Weight features by how rare they are where they are compared: if they are binary; paper False.
+            Weight features by inverse document frequency when neighbours are compared: by default if features are
+            binary; paper False.
         ``sharpness``, ``feature_weight``, ``label_weight``
-            See :class:`longtail.models.dxml.knn_vote.Vote`; chosen on held-out points by default; paper 0.
+            See :class:`longtail.models.dxml.knn_vote.Vote`. By default chosen on held-out points; paper 0.
         ``n_partitions``, ``n_probe``, ``recall``
-            m of §3.4 (1 to compare with all points), partitions to open, and the share of the true neighbours that they
-            are to contain, which decides `n_probe` if it is None: None (by the number of points), None, 0.98; paper
-            opens 1.
+            m of §3.4 (1 to compare with all points); number of partitions to open; share of the true neighbours to
+            find, from which `n_probe` is chosen if it is None. By default None (by the number of points), None and
+            0.98; paper opens 1.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
+        Seed of every random choice.
 
     Attributes
     ----------
     history_ : list of dict
         Loss, and metrics on held-out points, after each epoch.
     neighbours_ : VotingPoints
-        Training points in the space of label vectors under search, and how they vote.
+        Index of the training points in the space of label vectors, and the rule by which they vote.
     edges_, label_vectors_ : csr_array, (L, L), and array, (L, dim)
-        The heaviest edges of the label graph, and label vectors of the first network, not whitened.
+        The heaviest edges of the label graph, and the label vectors of the first network before whitening.
     """
 
     kind: ClassVar[str] = "dxml"
@@ -187,8 +193,8 @@ class DXML(EpochRanker):
         vars(settings).update(getattr(self, "_settled", {}))
         loop = self._loop_for(settings, X.shape[0])
         identity = self._identity(X, Y, *(validation or ()))
-        weighs = looks_binary(X) if settings.idf is None else settings.idf
-        self.idf_ = rarity(X) if weighs else None
+        uses_idf = looks_binary(X) if settings.idf is None else settings.idf
+        self.idf_ = rarity(X) if uses_idf else None
         self.relu_ = settings.relu
         part = self._divide(X, Y, Z, validation, keep_labels=True, as_new=False)
         rows, held = part.rows, part.held_with(np.arange(Y.shape[1]))
@@ -197,7 +203,7 @@ class DXML(EpochRanker):
         self.networks_, self.history_ = training.train_networks(
             settings, (X, rows, Y[rows]), vectors, held, first, identity
         )
-        self.neighbours_ = self._settle(settings, X[rows], Y[rows], vectors, held)
+        self.neighbours_ = self._make_voters(settings, X[rows], Y[rows], vectors, held)
         if part.rest is not None and held is not None:
             if self._trains_again(X.shape[0]):
                 rows_again = labelled_rows(Y)
@@ -208,7 +214,7 @@ class DXML(EpochRanker):
                 )
                 chosen = self.neighbours_
                 settings = SimpleNamespace(**(vars(settings) | vars(chosen.vote)))
-                self.neighbours_ = self._settle(settings, X[rows_again], Y[rows_again], vectors, None)
+                self.neighbours_ = self._make_voters(settings, X[rows_again], Y[rows_again], vectors, None)
                 self.neighbours_.tried = chosen.tried
             else:
                 X_rest = X[part.rest]
@@ -216,7 +222,10 @@ class DXML(EpochRanker):
         self._remove_checkpoint()
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
-        """Return an unfitted copy with the vote that is best for this data; scores of other votes do not compare."""
+        """Return an unfitted copy with the rule of the vote that is best for this data.
+
+        Different rules score on different scales, so copies of a wrapper need the same one.
+        """
         copy = self.unfitted()
         if self._has_choices():
             copy._settled = self._steps.value("vote", lambda: self._trial(X, Y))
@@ -236,7 +245,7 @@ class DXML(EpochRanker):
         return self._trainings_per_fit(n_points)
 
     def _trial(self, X: csr_array, Y: csr_array) -> dict[str, Any]:
-        """Return the vote that one training chooses."""
+        """Return the rule of the vote that one training chooses."""
         trial = self.unfitted().set_params(refit=False, checkpoint=None).fit(X, Y)
         return asdict(trial.neighbours_.vote)
 
@@ -245,7 +254,7 @@ class DXML(EpochRanker):
     )
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: networks, points and labels under search, and the label graph."""
+        """Estimate the bytes of a fit: networks, vectors of points and labels, and the label graph."""
         from longtail.models.dxml.training import bytes_needed
 
         settings = self._run_settings(Y.shape[1])
@@ -255,18 +264,18 @@ class DXML(EpochRanker):
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
         """Train further on new points, without starting again (§4.2).
 
-        The networks are trained further on the new points, which then join the neighbours. Points of before stay where
-        they are: the space is that of the label vectors, which do not move. A new label's vector is the mean of its
-        points.
+        The networks are trained further on the new points, which then become neighbours. The earlier points keep their
+        vectors: they lie in the space of the label vectors, which do not change. The vector of a new label is the mean
+        of its points.
 
         Parameters
         ----------
         X : sparse or dense matrix, (N, D)
-            New points, with the features of the first ones.
+            New points, with the same features as the first ones.
         Y : sparse or dense matrix, (N, L')
-            Their labels. Columns beyond those of before are new labels; there may be none, but never fewer columns.
+            Their labels. It has all known columns; further columns are new labels.
         epochs : int
-            Passes over the new points, at a tenth of `learning_rate`; 0 leaves the networks as they are.
+            Number of passes over the new points, at a tenth of `learning_rate`. With 0 the networks do not change.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
@@ -297,7 +306,7 @@ class DXML(EpochRanker):
         return self
 
     def _run_settings(self, n_labels: int) -> SimpleNamespace:
-        """Return the settings of this run, with its seed and the paper's sizes for so many labels."""
+        """Return the settings of this run, with its seed and, in the paper's preset, sizes for `n_labels` labels."""
         settings = SimpleNamespace(**vars(self.settings()), seed=getattr(self, "_seed", 0))
         for name, value in paper_widths(n_labels).items() if self.preset == "paper" else ():
             if getattr(settings, name) is None:
@@ -319,7 +328,7 @@ class DXML(EpochRanker):
         return copy
 
     def _learn_label_vectors(self, settings: Any, Y: csr_array, n_points: int) -> list[np.ndarray]:
-        """Return label vectors for each network, from the graph of these labels, which no held-out point is part of."""
+        """Learn label vectors for each network from the graph of the labels Y, which has no held-out points."""
         from longtail.models.dxml import training
         from longtail.models.dxml.deepwalk import whitened
         from longtail.models.dxml.label_graph import strongest
@@ -338,38 +347,38 @@ class DXML(EpochRanker):
             return cooccurrence_graph(Y, settings.weighted)
         return edge_graph(self.hierarchy, Y.shape[1], weighted=settings.weighted)
 
-    def _settle(
+    def _make_voters(
         self, settings: Any, X: csr_array, Y: csr_array, vectors: list[np.ndarray], held: Pair | None
     ) -> VotingPoints:
-        """Put the training points under search and choose how they vote."""
-        from longtail.models.dxml.training import settle_vote
+        """Build the index of the training points and choose the rule by which they vote."""
+        from longtail.models.dxml.training import make_voters
 
-        space = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
+        label_vectors = np.concatenate(vectors, axis=1) / np.float32(np.sqrt(len(vectors)))
         queries = None if held is None else (self._embed(held[0]), held[1], self._weighed(held[0]))
-        return settle_vote(self._embed(X), Y, space, self._weighed(X), queries, settings)
+        return make_voters(self._embed(X), Y, label_vectors, self._weighed(X), queries, settings)
 
     # Prediction --------------------------------------------------------------------------------------------------
 
     def _weighed(self, X: csr_array) -> csr_array:
-        """Return features as neighbours compare them; networks learn better from those given."""
+        """Weight features by inverse document frequency, to compare neighbours; networks learn better without it."""
         if self.idf_ is None:
             return X
         return csr_array((X.data * self.idf_[X.indices], X.indices, X.indptr), shape=X.shape)
 
     def _embed(self, X: csr_array) -> np.ndarray:
-        return embed_points(self.networks_, SparseRows(X.indptr, X.indices, X.data), self.relu_, self.n_jobs)
+        return embed_points(self.networks_, SparseRows.of(X), self.relu_, self.n_jobs)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         return self.neighbours_.rank(self._embed(X), self._weighed(X), k, self.n_jobs)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         point = embed_points(self.networks_, x, self.relu_, 1)[0]
         values = values if self.idf_ is None else values * self.idf_[indices]
         return self.neighbours_.rank_one(point, indices, values, k)
 
     def near_labels(self, label: int, k: int = 10) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-        """Return labels near one, the nearest first: ``graph`` with edge weights and ``vectors`` with cosines."""
+        """Return the labels nearest to one label, best first: ``graph`` with edge weights, ``vectors`` with cosines."""
         if not 0 <= label < self.n_labels_:
             raise DataError(f"there is no label {label}", remedy=f"Labels are numbered from 0 to {self.n_labels_ - 1}")
         part = slice(*self.edges_.indptr[label : label + 2])

@@ -1,11 +1,11 @@
-"""Points mapped onto label vectors (DXML §3.3): one hidden layer, an output of length 1, the smooth-l1 loss.
+"""Regression of points onto label vectors (DXML §3.3): one hidden layer, an output of length 1, the smooth-l1 loss.
 
-    h = act(x W1 + b1)           (B, h)   act is ReLU or nothing; rows of W1 (D, h) are gathered and summed
-    f = unit(drop(h W2 + b2))    (B, l)   dropout after the last layer, then length 1 (§4.1)
+    h = act(x W1 + b1)           (B, h)   act is ReLU or the identity; rows of W1 (D, h) are gathered and summed
+    f = unit(drop(h W2 + b2))    (B, l)   dropout after the last layer, then scaled to length 1 (§4.1)
     loss = sum smooth_l1(f - t)  over the l coordinates, mean or sum over the batch (eq. 1 to 3)
 
-Several networks may be trained side by side on the same batches; the vector of a point is then their outputs side by
-side, so that an ensemble is one space in which the cosine is the mean of theirs.
+Several networks may be trained on the same batches. The vector of a point is then the concatenation of their outputs:
+one space in which the cosine is the mean of the networks' cosines.
 """
 
 from __future__ import annotations
@@ -24,32 +24,33 @@ from longtail.metrics import evaluate
 from longtail.models.dxml.embedding import embed_points
 from longtail.models.dxml.knn_vote import Vote, VotingPoints
 from longtail.neural.batch import Points, points
+from longtail.neural.measured_learner import validation_entry
 from longtail.neural.optimizers import RowOptimizer
 from longtail.neural.tables import Tables
-from longtail.sparse import Arrays, with_prefix, without_prefix
+from longtail.sparse import Arrays, Pair, with_prefix, without_prefix
 
 _ADDED_LENGTH, _NO_LENGTH = np.float32(1e-12), np.float32(1e-4)
-_VOTE_IN_TRAINING = Vote(30, 12.0, 0.0, 0.0)  # how neighbours vote after each epoch
-_HELD_MEASURED = 1000  # held-out points that are ranked after every epoch
-_COMPARED = 20_000  # training points that are their neighbours then
+_VOTE_IN_TRAINING = Vote(30, 12.0, 0.0, 0.0)  # the vote by which networks are measured after each epoch
+_MOST_MEASURED = 1000  # held-out points on which metrics are computed after each epoch
+_MOST_VOTERS = 20_000  # training points that may be their neighbours then
 
 
 @dataclass(frozen=True)
 class RegressionSettings:
-    """What a network is and how its tables are stepped."""
+    """Settings of a network and of its optimisers."""
 
-    hidden: int
+    hidden: int  # width of the hidden layer
     relu: bool
     dropout: float  # probability of dropping an output
     optimizer: str
     decay: float
     n_jobs: int | None = None
-    summed: bool = False  # step by the gradient of the sum over a batch (eq. 3), not of the mean
+    summed: bool = False  # use the gradient of the sum over a batch (eq. 3), not of the mean
     unit_targets: bool = True  # scale the mean label vector of a point to length 1
 
 
 def smooth_l1(outputs: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarray]:
-    r"""Return the smooth l1 loss, quadratic near its target and linear far from it, and its gradient.
+    r"""Compute the smooth l1 loss, quadratic near the target and linear far from it, and its gradient.
 
     Formula: :math:`\frac{1}{B} \sum_{i,j} h(a_{ij} - b_{ij})`, h(z) = z²/2 up to \|z\| = 1, \|z\| - ½ beyond (eq. 2).
 
@@ -64,14 +65,16 @@ def smooth_l1(outputs: np.ndarray, targets: np.ndarray) -> tuple[float, np.ndarr
 
 
 class RegressionNetwork(Tables):
-    """The tables W1, b1, W2, b2 and the two directions.
+    """The network: tables W1, b1, W2, b2, the forward pass and the training step.
 
     Parameters
     ----------
     n_features, width : int
-        D and l.
+        D and l, the numbers of inputs and outputs.
     settings : RegressionSettings
+        Settings of the network.
     rng : Generator
+        Draws the initial weights.
     """
 
     def __init__(self, n_features: int, width: int, settings: RegressionSettings, rng: np.random.Generator) -> None:
@@ -86,7 +89,7 @@ class RegressionNetwork(Tables):
         super().__init__(tables, settings.optimizer, settings.decay, ("W1", "W2"), settings.n_jobs)
 
     def forward(self, batch: Points, rng: np.random.Generator | None) -> tuple[np.ndarray, ...]:
-        """Return hidden layer (B, h), dropout mask (B, l) or 1, lengths (B, 1) and outputs of length 1 (B, l)."""
+        """Return the hidden layer (B, h), dropout mask (B, l) or 1, lengths (B, 1) and outputs of length 1 (B, l)."""
         h = np.empty((len(batch.ptr) - 1, self.settings.hidden), np.float32)
         W1, b1 = self.tables["W1"], self.tables["b1"][0]
 
@@ -108,13 +111,13 @@ class RegressionNetwork(Tables):
         return h, mask, length, z
 
     def step(self, batch: Points, targets: np.ndarray, rate: float, rng: np.random.Generator) -> float:
-        """Take one step on one batch and return the loss."""
+        """Take one step on a batch and return the loss."""
         h, mask, length, f = self.forward(batch, rng)
         value, df = smooth_l1(f, targets)
         if self.settings.summed:
             df *= len(df)
-        shrink = np.where(length > _NO_LENGTH, 1 / length, 0)  # a point of no length has no direction to be turned
-        dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * shrink * mask  # (B, l)
+        inverse = np.where(length > _NO_LENGTH, 1 / length, 0)  # an output of length 0 has no direction to change
+        dz = (df - np.einsum("ij,ij->i", df, f)[:, None] * f) * inverse * mask  # (B, l)
         dh = product(dz, self.tables["W2"].T, self.settings.n_jobs)  # (B, h)
         if self.settings.relu:
             dh *= h > 0
@@ -126,31 +129,31 @@ class RegressionNetwork(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, settings: RegressionSettings) -> int:
-        """Estimate the memory of training: tables, their optimisers and the best tables so far."""
+        """Estimate the bytes of training: tables, their optimisers and the best tables so far."""
         return 4 * n_features * settings.hidden * (2 + RowOptimizer.tables(settings.optimizer))
 
 
 class RegressionLearner:
-    """Steps networks on training points towards the mean vectors of their labels; see :mod:`longtail.neural.loop`.
+    """Trains networks to map points to the mean vector of their labels; a learner of :mod:`longtail.neural.loop`.
 
     Parameters
     ----------
     networks : list of RegressionNetwork
-        Trained side by side; each has its own random choices.
+        Networks that are trained on the same batches. Each has its own random numbers.
     vectors : list of array, (L, l)
         Label vectors of each network, of length 1.
     X : csr_array, (M, D)
-        Points, used in place.
+        Points, used without a copy.
     rows : array, (N,)
         Rows of X to train on.
     Y : csr_array, (N, L)
-        Their labels, in the order of `rows`; every point has some.
+        Labels of these rows; every point has at least one.
     validation : tuple of csr_array, optional
-        Held-out points with labels.
+        Held-out points and their labels.
     input_dropout : float
         Probability of dropping a feature in a step.
     n_jobs : int, optional
-        Networks that are stepped at once; a network's own settings say how many threads it uses itself.
+        Number of networks that take a step in parallel. The threads within a network are in its own settings.
     """
 
     def __init__(
@@ -160,7 +163,7 @@ class RegressionLearner:
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         input_dropout: float = 0.0,
         n_jobs: int | None = None,
     ) -> None:
@@ -169,15 +172,15 @@ class RegressionLearner:
         self.validation = None
         self._features, self._labels = np.full(X.shape[1], -1, np.int32), np.full(Y.shape[1], -1, np.int32)
         if validation is not None:
-            self.validation = validation[0][:_HELD_MEASURED], validation[1][:_HELD_MEASURED]
-            stride = -(-len(rows) // _COMPARED)
-            self._compared = X[rows[::stride]], Y[::stride]
+            self.validation = validation[0][:_MOST_MEASURED], validation[1][:_MOST_MEASURED]
+            stride = -(-len(rows) // _MOST_VOTERS)
+            self._voters = X[rows[::stride]], Y[::stride]
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
         """Take one step of every network on these training points and return the mean loss."""
         batch = points(self.X, self.rows[rows], self._features, unit=True)
         labels = points(self.Y, rows, self._labels, unit=False)
-        seeds = rng.integers(1 << 62, size=len(self.networks))  # so that the order of the networks does not matter
+        seeds = rng.integers(1 << 62, size=len(self.networks))  # so that networks may take the step in any order
 
         def work(at: int) -> float:
             rng = np.random.default_rng(seeds[at])
@@ -190,29 +193,26 @@ class RegressionLearner:
         return sum(pool.run(work, range(len(self.networks)), self.n_jobs)) / len(self.networks)
 
     def measure(self) -> dict[str, float]:
-        """Return metrics on held-out points, ranked by a plain vote of their nearest training points."""
+        """Compute metrics of held-out points whose labels are ranked by a vote of their nearest training points."""
         if self.validation is None:
             return {}
-        X, Y = self._compared
-        no_vectors = np.zeros((Y.shape[1], 1), np.float32)  # the plain vote does not use label vectors
-        near = VotingPoints(make_index(self._embed(X), "ip", "exact"), Y, no_vectors, _VOTE_IN_TRAINING)
+        X, Y = self._voters
+        no_vectors = np.zeros((Y.shape[1], 1), np.float32)  # this vote does not use label vectors
+        voters = VotingPoints(make_index(self._embed(X), "ip", "exact"), Y, no_vectors, _VOTE_IN_TRAINING)
         held = self.validation[0]
-        scores = near.rank(self._embed(held), held, min(5, Y.shape[1]))
-        metrics = evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5))
-        shown = {f"validation_{name}": metrics[name] for name in ("P@1", "P@5", "PSP@1", "PSP@5", "nDCG@5")}
-        return shown | {"monitor": metrics["nDCG@5"]}
+        scores = voters.rank(self._embed(held), held, min(5, Y.shape[1]))
+        return validation_entry(evaluate(self.validation[1], scores, train_Y=self.Y, ks=(1, 5)))
 
     def _embed(self, X: csr_array) -> np.ndarray:
         tables = [network.tables for network in self.networks]
-        x = SparseRows(X.indptr, X.indices, X.data)
-        return embed_points(tables, x, self.networks[0].settings.relu, self.n_jobs)
+        return embed_points(tables, SparseRows.of(X), self.networks[0].settings.relu, self.n_jobs)
 
     def arrays(self) -> Arrays:
-        """Return the state of all networks, optimisers included."""
+        """Return the whole state of all networks for a checkpoint, optimisers included."""
         return self._joined([network.arrays() for network in self.networks])
 
     def restore(self, arrays: Arrays) -> None:
-        """Take over the state that :meth:`arrays` returned."""
+        """Restore the state that :meth:`arrays` returned."""
         for at, network in enumerate(self.networks):
             network.restore(without_prefix(f"{at}.", arrays))
 
@@ -226,7 +226,7 @@ class RegressionLearner:
 
 
 def mean_vectors(labels: Points, vectors: np.ndarray, unit: bool) -> np.ndarray:
-    """Return the mean label vectors of a batch (Alg. 1, line 3), scaled to length 1 where wanted."""
+    """Return the mean label vector of each point of a batch (Alg. 1, line 3); `unit` scales them to length 1."""
     n, width = len(labels.ptr) - 1, vectors.shape[1]
     t = np.empty((n, width), np.float32)
     origin = np.zeros(width, np.float32)

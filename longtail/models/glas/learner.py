@@ -1,4 +1,4 @@
-"""GLaS as the training loop sees it: how it steps, how it measures itself."""
+"""The learner of GLaS for the training loop: its step, and the search by which it is measured."""
 
 from __future__ import annotations
 
@@ -16,24 +16,27 @@ from longtail.neural.encoding import activate, sum_tokens
 from longtail.neural.losses import Loss
 from longtail.neural.measured_learner import MeasuredLearner
 from longtail.neural.search import top_labels
+from longtail.sparse import Pair
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a network is trained with, apart from points.
+    """Loss, regulariser and input dropout of a training.
 
     Attributes
     ----------
     loss : Loss
+        Loss of the scores.
     regularizer : Regularizer, optional
+        Regulariser of the label vectors.
     weight : float
         λ, the weight of the regulariser.
     U : csr_array, (L, L), optional
         Affinity of labels, for the regulariser.
     n_regularized : int
-        Labels drawn from a batch for the regulariser.
+        Number of labels of a batch to regularise, at most.
     keep : float
-        ρ, the probability of a feature to stay in input dropout.
+        ρ, the probability that input dropout keeps a feature.
     """
 
     loss: Loss
@@ -45,15 +48,18 @@ class Recipe:
 
 
 class EmbeddingLearner(MeasuredLearner):
-    """Steps a network on training points.
+    """Trains a network on points and their labels.
 
     Parameters
     ----------
     network : Network
+        The network to train.
     X, rows, Y, validation
         See :class:`MeasuredLearner`.
     sampler : CandidateSampler
+        Draws the candidates of a batch.
     recipe : Recipe
+        Loss, regulariser and input dropout.
     """
 
     def __init__(
@@ -62,7 +68,7 @@ class EmbeddingLearner(MeasuredLearner):
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         sampler: CandidateSampler,
         recipe: Recipe,
     ) -> None:
@@ -72,7 +78,7 @@ class EmbeddingLearner(MeasuredLearner):
         self._labels = np.full(Y.shape[1], -1, np.int32)
 
     def step(self, rows: np.ndarray, rng: np.random.Generator, rate: float) -> float:
-        """Take one step on these training points; return the loss."""
+        """Take one step on these training points and return the loss."""
         recipe = self.recipe
         batch = points(self.X, self.rows[rows], self._features, unit=True)
         batch.drop(recipe.keep, rng)
@@ -88,11 +94,11 @@ class EmbeddingLearner(MeasuredLearner):
         return self.network.step(batch, candidates, recipe.loss, rate, regularized, rng)
 
     def on(self, rows: np.ndarray, Y: csr_array) -> EmbeddingLearner:
-        """Return the same network on other points of X, `rows`, and their labels, with nothing to validate on."""
+        """Return a learner of the same network on other rows of X and their labels Y, without validation."""
         return EmbeddingLearner(self.network, self.X, rows, Y, None, self.sampler.on(Y), self.recipe)
 
     def _draw(self, ptr: np.ndarray, places: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw one label of each point (Alg. 2, line 12), as distinct positions among the candidates."""
+        """Draw one label per point (Alg. 2, line 12); return their distinct positions among the candidates."""
         counts = np.diff(ptr)
         labelled = np.flatnonzero(counts)
         chosen = ptr[labelled] + (rng.random(len(labelled)) * counts[labelled]).astype(np.int64)

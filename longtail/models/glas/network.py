@@ -1,15 +1,15 @@
-"""The embedding classifier: tokens are summed to a point, labels are vectors, a score is their inner product.
+"""The embedding classifier: a point is a sum of token vectors, a label is a vector, a score is their inner product.
 
-    h = x E + b          (B, d)   a token table E (D, d), gathered and summed
-    φ = ReLU(h)                   or h itself; then to length 1, where normalised
-    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d); biases c, unless they are left out
+    h = x E + b          (B, d)   rows of the token table E (D, d) are gathered and summed
+    φ = ReLU(h)                   or h itself; scaled to length 1 if normalised
+    s = g φ Vᵀ + c       (B, C)   label vectors V (L, d), and biases c unless they are switched off
 
-A normalised network has the paper's weight normalisation in both layers (§3.1): the weights of an output have length 1
-times one trainable length that the layer shares. The outputs of the second layer are labels, rows of V. Those of the
-first are the d columns of E, which are multiplied by e / |column|; the lengths of the columns are kept up to date from
-the rows that a step touches.
+A normalised network has the paper's weight normalisation in both layers (§3.1): the weight vector of each output has
+length 1, times one trainable length per layer. The outputs of the second layer are the labels, whose weights are the
+rows of V. The outputs of the first layer are the d coordinates, whose weights are the columns of E. A column is
+multiplied by e / |column|. The lengths of the columns are updated from the rows of E that a step changes.
 
-Gradients are written out below; each table has its own row-sparse optimiser.
+Gradients are written out below. Each table has its own row-sparse optimiser.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class NetworkSettings:
     decay: float
     scale: float  # g at the start
     n_jobs: int | None = None
-    dropout: float = 0.0  # probability of setting a number of an encoded point to 0 in a step
-    tokens: float = 0.1  # length of token vectors at the start: short ones, if too rare to be learnt, add little noise
+    dropout: float = 0.0  # probability of setting a coordinate of an encoded point to 0 in a step
+    tokens: float = 0.1  # length of token vectors at the start; short, so that untrained rare tokens add little noise
     label_bias: bool = True
 
 
@@ -57,20 +57,23 @@ class RegularizedLabels(NamedTuple):
 
     regularizer: Regularizer
     weight: float  # λ
-    drawn: np.ndarray  # their positions among the candidates
-    U: np.ndarray  # their affinities, or (0, 0) for a regulariser that needs none
+    drawn: np.ndarray  # positions of these labels among the candidates
+    U: np.ndarray  # affinities of these labels, or (0, 0) for a regulariser that needs none
 
 
 class Network(Tables):
-    """The network: its tables, and the two directions.
+    """The network: its tables, the forward pass and the training step.
 
     Parameters
     ----------
     n_features, n_labels : int
+        D and L.
     settings : NetworkSettings
+        Settings of the network.
     prior : array, (L,)
         Label biases at the start, such as the log odds of each label.
     rng : Generator
+        Draws the initial weights.
     """
 
     def __init__(
@@ -94,22 +97,21 @@ class Network(Tables):
         super().__init__(self.tables, optimizers, settings.decay, ("E", "V"), settings.n_jobs)
         self.scratch = Scratch()
 
-    def start_at_centroids(
-        self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float, labels: np.ndarray | None = None
-    ) -> None:
-        """Start each label at the mean of its points, scaled to `length`: random token vectors keep similarities.
+    def start_at_centroids(self, X: csr_array, rows: np.ndarray, Y: csr_array, length: float) -> None:
+        """Initialise each label vector with the mean of its encoded points, scaled to `length`.
+
+        It works with random token vectors, because random projections preserve similarities.
 
         Parameters
         ----------
         X : csr_array, (M, D)
+            Points.
         rows : array, (N,)
-            The points to take.
+            Rows of X to use.
         Y : csr_array, (N, L)
-            Their labels.
+            Labels of these rows.
         length : float
-            Of the label vectors.
-        labels : bool array, (L,), optional
-            The labels to start; all, if not given.
+            Length of the label vectors.
         """
         settings = self.settings
         sums = np.zeros_like(self.tables["V"])
@@ -119,8 +121,8 @@ class Network(Tables):
             h, _ = activate(h, settings.relu, normalize=True)
             sums += Y[start : start + _POINTS_AT_ONCE].T @ h
         lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))[:, None]
-        met = (lengths[:, 0] > 0) & (True if labels is None else labels)
-        self.tables["V"][met] = sums[met] * (np.float32(length) / lengths[met])
+        nonzero = lengths[:, 0] > 0
+        self.tables["V"][nonzero] = sums[nonzero] * (np.float32(length) / lengths[nonzero])
 
     # Weight normalisation of the token table ---------------------------------------------------------------------
 
@@ -128,7 +130,7 @@ class Network(Tables):
         self.tables["squares"][0] = self._squares(slice(None))
 
     def _squares(self, tokens: np.ndarray | slice) -> np.ndarray:
-        """Return the sum of the squares of these token vectors, (d,)."""
+        """Return the sum of squares of these token vectors per coordinate, (d,)."""
         rows = self.tables["E"][tokens]
         return np.einsum("ij,ij->j", rows, rows, dtype=np.float64)
 
@@ -136,14 +138,14 @@ class Network(Tables):
         return np.sqrt(np.maximum(self.tables["squares"][0], _TINY)).astype(np.float32)
 
     def _column_scale(self) -> np.ndarray:
-        """Return what the columns of the token table are multiplied by, (d,)."""
+        """Return the factors of the columns of the token table, (d,)."""
         return self.tables["e"][0, 0] / self._column_lengths()
 
     def _learn_tokens(self, batch: Points, dh: np.ndarray, sums: np.ndarray, rate: float) -> None:
-        """Step the token table, and the length that its columns share, by the gradient dh (B, d).
+        """Step the token table and the common length of its columns by the gradient dh (B, d).
 
-        The exact gradient of a column's direction has a part along the column itself. That part only makes the column
-        longer or shorter, which the scale undoes, and would touch the vectors of all tokens: it is left out.
+        The exact gradient of a column also has a part along the column itself. It would change the vectors of all
+        tokens, but only the length of the column, which the scale makes up for. That part is left out.
         """
         touched, lengths = batch.features, self._column_lengths()
         slope = np.full((1, 1), np.einsum("ij,ij->j", dh, sums) @ (1 / lengths), np.float32)
@@ -156,7 +158,7 @@ class Network(Tables):
     # Forwards ----------------------------------------------------------------------------------------------------
 
     def encode(self, batch: Points) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return encoded points (B, d), their lengths (B, 1) before they were made 1, and the sums of their tokens."""
+        """Return encoded points (B, d), their lengths before scaling (B, 1), and the sums of their token vectors."""
         normal, E, b = self.settings.normalize, self.tables["E"], self.tables["b"][0]
         sums = self.scratch.empty("sums", len(batch.ptr) - 1, self.settings.dim)
         start = np.zeros_like(b) if normal else b
@@ -169,7 +171,7 @@ class Network(Tables):
         return *activate(h, self.settings.relu, normal), sums
 
     def label_vectors(self, labels: np.ndarray | slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return label vectors (C, d), and their lengths (C, 1) before they were scaled to 1."""
+        """Return label vectors (C, d), and their lengths before scaling (C, 1)."""
         V = self.tables["V"][labels]
         length = np.sqrt(np.einsum("ij,ij->i", V, V))[:, None] + _TINY
         return (V / length if self.settings.normalize else V), length
@@ -185,16 +187,16 @@ class Network(Tables):
         regularized: RegularizedLabels | None = None,
         rng: np.random.Generator | None = None,
     ) -> float:
-        """Take one step on one batch; return the loss."""
+        """Take one step on a batch and return the loss."""
         normal, g, labels = self.settings.normalize, self.tables["g"][0, 0], candidates.labels
-        everything = len(labels) == len(self.tables["V"])
+        has_all_labels = len(labels) == len(self.tables["V"])
         phi, phi_length, sums = self.encode(batch)  # (B, d)
         hidden, mask = phi, None
         if rng is not None and self.settings.dropout > 0:
-            stays = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
-            mask = stays * np.float32(1 / (1 - self.settings.dropout))
+            kept = rng.random(phi.shape, dtype=np.float32) >= self.settings.dropout
+            mask = kept * np.float32(1 / (1 - self.settings.dropout))
             hidden = phi * mask
-        V, V_length = self.label_vectors(slice(None) if everything else labels)  # (C, d)
+        V, V_length = self.label_vectors(slice(None) if has_all_labels else labels)  # (C, d)
 
         n_jobs, empty = self.settings.n_jobs, self.scratch.empty
         scores = product(hidden, V.T, n_jobs, empty("scores", len(hidden), len(V)))  # (B, C)
@@ -209,16 +211,7 @@ class Network(Tables):
         dV *= g
         dphi *= g
         if regularized is not None:
-            weight, drawn = regularized.weight, regularized.drawn
-            unit = V[drawn] if normal else V[drawn] / V_length[drawn]
-            extra, d_unit, d_points = regularized.regularizer(unit, hidden, regularized.U)
-            value += weight * extra
-            d_unit *= np.float32(weight)
-            if not normal:  # the regulariser sees directions; a normalised network turns all gradients below
-                d_unit = through_length(d_unit, unit, V_length[drawn])
-            dV[drawn] += d_unit
-            if d_points is not None:
-                dphi += np.float32(weight) * d_points
+            value += self._regularize(regularized, V, V_length, hidden, dV, dphi)
         if mask is not None:
             dphi *= mask
         if normal:
@@ -237,10 +230,31 @@ class Network(Tables):
             self.optimizers["E"].step_sparse(self.tables["E"], batch.features, batch.columns(), dphi, rate)
         return value
 
+    def _regularize(
+        self,
+        regularized: RegularizedLabels,
+        V: np.ndarray,
+        V_length: np.ndarray,
+        hidden: np.ndarray,
+        dV: np.ndarray,
+        dphi: np.ndarray,
+    ) -> float:
+        """Add the gradients of the regulariser to `dV` and `dphi`; return its weighted value."""
+        normal, drawn = self.settings.normalize, regularized.drawn
+        unit = V[drawn] if normal else V[drawn] / V_length[drawn]
+        value, d_unit, d_points = regularized.regularizer(unit, hidden, regularized.U)
+        d_unit *= np.float32(regularized.weight)
+        if not normal:  # in a normalised network, `step` propagates all of dV back through the scaling
+            d_unit = through_length(d_unit, unit, V_length[drawn])
+        dV[drawn] += d_unit
+        if d_points is not None:
+            dphi += np.float32(regularized.weight) * d_points
+        return regularized.weight * value
+
     # State -------------------------------------------------------------------------------------------------------
 
     def scorer(self) -> dict[str, np.ndarray]:
-        """Return what prediction needs: tokens and labels with their lengths folded in, bias b, label biases c."""
+        """Return the tables for prediction: token and label vectors with their scales multiplied in, and biases."""
         V, _ = self.label_vectors(slice(None))
         E = self.tables["E"]
         return {
@@ -251,7 +265,7 @@ class Network(Tables):
         }
 
     def adopt(self, scorer: dict[str, np.ndarray], labels: np.ndarray) -> None:
-        """Go on from what :meth:`scorer` gave, its labels being these of ours; the others stay as they start."""
+        """Copy tables that :meth:`scorer` returned, whose labels are `labels` here; other labels do not change."""
         self.tables["E"][:] = scorer["tokens"]
         self.tables["b"][0] = scorer["bias"]
         self.tables["V"][labels] = scorer["labels"]
@@ -264,7 +278,7 @@ class Network(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, n_labels: int, settings: NetworkSettings, batch: int, candidates: int) -> int:
-        """Estimate the memory of training: tables, optimisers, the best tables so far, the largest arrays of a step."""
+        """Estimate the bytes of training: tables, optimisers, the best tables so far, the largest arrays of a step."""
         copies = 2 + RowOptimizer.tables(settings.optimizer)
         step = 3 * batch * candidates + 4 * (batch + candidates) * settings.dim
         return 4 * ((n_features + n_labels) * settings.dim * copies + step)

@@ -1,9 +1,9 @@
-"""GLaS's presets, and the constraints of what a user may set beyond the constructor.
+"""GLaS's presets, and the constraints of its advanced parameters.
 
 "paper" is the base setting of Table 1 and Algorithm 2: λ = 10, ρ = 0.8, d = 1024, ReLU, the margin loss, normalised
-embeddings, at most 10 epochs with early stopping. The batch of 4096 belongs to data of half a million points. With
-fewer it is a hundredth of the points, since otherwise ten epochs are a dozen steps. The paper gives neither c nor the
-learning rate. Its Table 3 has the loss "softmax" for data with many labels per point (Delicious-200K).
+embeddings, at most 10 epochs with early stopping. The paper's batch of 4096 is for half a million points. With fewer
+points, batches have a hundredth of them; otherwise ten epochs would be only a dozen steps. The paper gives neither c
+nor the learning rate. In its Table 3 the loss is "softmax" for data with many labels per point (Delicious-200K).
 """
 
 from __future__ import annotations

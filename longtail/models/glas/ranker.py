@@ -1,15 +1,18 @@
 """GLaS: an embedding classifier regularised towards label co-occurrence (Guo et al., NeurIPS 2019).
 
-A point is the sum of its tokens' vectors, a label is a vector, a score is their inner product. Such models overfit; the
-paper's cure is a regulariser that pulls the Gram matrix of label vectors towards how often labels occur together
+A point is the sum of its tokens' vectors, a label is a vector, and a score is their inner product. Such models overfit.
+The paper's remedies are a regulariser that pulls the Gram matrix of the label vectors towards label co-occurrence
 (eq. 3), input dropout (§3.3) and weight normalisation (§3.1).
 
-Choices made here. The paper draws one positive label per point (Alg. 2, line 12); we take the mean over all of them,
-which is the same in expectation and less noisy. Negatives are all labels while these are few, else the batch's own and
-some drawn uniformly, weighted against their unequal probabilities. The regulariser acts on the directions of the label
-vectors drawn for the batch, whether or not the scores are normalised. ``preset="fast"`` starts label vectors at the
-mean of their points (a label with one or two points gets too few steps to find its way there from a random start) and
-leaves out the paper's ReLU: on held-out points of two data sets labels were ranked better without.
+Choices made here. The paper draws one positive label per point (Alg. 2, line 12). We take the mean over all positives,
+which has the same expectation and less noise. If labels are few, all of them are candidates. Otherwise candidates are
+the positives of the batch and labels drawn uniformly, and negatives are weighted to correct for their unequal
+probabilities of being drawn. The regulariser acts on the directions of the label vectors drawn from the batch, whether
+scores are normalised or not.
+
+``preset="fast"`` starts label vectors at the mean of their points, because a label with one or two points gets too few
+steps to get there from a random start. It leaves out the paper's ReLU, without which labels of held-out points of two
+data sets were ranked better.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from longtail.models.glas.network import Network, NetworkSettings
     from longtail.neural.loop import LoopSettings
 
-_INDEX_DEPTH = 20  # labels of which an approximate index is to find all but a few
+_RECALL_K = 20  # labels over which the recall of an approximate index is measured
 
 
 class GLaS(EpochRanker):
@@ -53,7 +56,7 @@ class GLaS(EpochRanker):
     ----------
     preset : {"fast", "paper"}
         Values of the other parameters: the recipe that was best here for a few cores, or the published one (margin
-        loss, ReLU, normalised vectors, random start).
+        loss, ReLU, normalised vectors, random initial vectors).
     dim : int, optional
         Length of token and label vectors. Longer vectors are slower and slightly more accurate.
     loss : {"bce", "softmax", "margin"}, optional
@@ -63,35 +66,37 @@ class GLaS(EpochRanker):
     regularization : float, optional
         λ, the weight of the regulariser. The paper's 10 suits "softmax" and "margin", whose values are smaller.
     n_candidates : int, optional
-        With no more labels than this each point meets all of them; else this many drawn ones and those of its batch.
+        Number of labels drawn per batch, in addition to its positives. With no more labels than this, all labels are
+        candidates. More candidates are slower and more accurate.
     dropout : float, optional
-        Share of an encoded point's numbers that are left out of a step.
+        Probability that a coordinate of an encoded point is left out of a step.
     input_dropout : float, optional
-        Probability of leaving a feature out of a step; 1 - ρ of the paper.
+        Probability that a feature is left out of a step; 1 - ρ of the paper.
     epochs : int, optional
-        Passes over the points, at most.
+        Number of passes over the points, at most.
     batch_size : int, optional
-        Points per step; by default about a hundredth of the points, from 32 to 512 (paper 4096), for rare tokens to be
-        stepped on often enough.
+        Points per step. By default about a hundredth of the points, from 32 to 512 (paper 4096), so that rare tokens
+        take enough steps.
     learning_rate : float, optional
-        By default 0.012 for batches of 512, and less for smaller ones, as the square root of their size.
+        Highest learning rate. By default 0.012 for batches of 512, and less for smaller ones, in proportion to the
+        square root of their size.
     validation_fraction : float, optional
-        Share of points held out for early stopping, 2,000 at most; 0 for none. Unused where `fit` is given a validation
-        part.
+        Share of points held out for early stopping, 2,000 at most; 0 for none. Not used if `fit` is given validation
+        points.
     refit : bool, optional
-        Train once more, as long as was best, on the held-out points too; by default where there are fewer than 20,000,
-        in the paper never. Otherwise the network learns from them in a few steps.
+        Train again for the best number of epochs on all points, held-out ones included. By default if there are fewer
+        than 20,000 points, in the paper never. Otherwise the network learns from the held-out points in a few epochs.
     checkpoint : str, optional
-        Folder for a checkpoint after each epoch, from which an interrupted run goes on; removed at the end.
+        Folder for a checkpoint after each epoch, from which an interrupted run can be resumed; removed at the end.
     advanced : dict, optional
         Settings of the training recipe that only experiments need: ``affinity`` ("arithmetic", "geometric", "pmi",
-        "jaccard": the co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (the paper's weight
-        normalisation of both layers, and points to length 1), ``scale`` (then the length of label vectors at the
-        start), ``start`` (length of label vectors at the start, in the direction of the mean of their points; 0 for
-        random short ones), ``label_bias`` (a bias per label), ``correction`` (how far negatives drawn for "bce" are
-        weighted by one over their probability of being drawn, 0 to 1), ``margin`` (c of eq. 1), ``n_hard`` (negatives
-        of the margin loss), ``n_regularized`` (labels regularised per batch), ``schedule``, ``patience``,
-        ``optimizer``, ``decay``.
+        "jaccard": the measure of co-occurrence that "glas" regularises towards), ``relu``, ``normalize`` (the paper's
+        weight normalisation of both layers, and points of length 1), ``scale`` (with ``normalize``, the length of label
+        vectors at the start), ``start`` (length of label vectors at the start, in the direction of the mean of their
+        points; 0 for short random ones), ``label_bias`` (a bias per label), ``correction`` (power, from 0 to 1, of the
+        inverse probability by which negatives of "bce" are weighted), ``margin`` (c of eq. 1), ``n_hard`` (negatives of
+        the margin loss), ``n_regularized`` (labels to regularise per batch), ``schedule``, ``patience``, ``optimizer``,
+        ``decay``.
     n_jobs : int, optional
         Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
@@ -178,7 +183,7 @@ class GLaS(EpochRanker):
         self.scorer_ = self._make_scorer(learner, labels, part, exact=True)
 
     def _scored_like(self, fitted: Ranker) -> Self:
-        """Return an unfitted copy with the slope and the offset of a fitted one."""
+        """Return an unfitted copy with the slope and the offset of the fitted ranker, so that scores compare."""
         copy = self.unfitted()
         if isinstance(fitted, GLaS):
             copy._settled = fitted.slope_, fitted.offset_
@@ -190,17 +195,17 @@ class GLaS(EpochRanker):
 
         learner, labels = self._learner_, self.scorer_.labels.ids
         if part.rest is not None:
-            everything = np.sort(part.all_rows())
+            rows = np.sort(part.all_rows())
             Y = take_labels(part.Y, labels)
             loop = self._stage_loop(self._loop_for(len(part.rows)), "again")
             if self._trains_again(len(part.rows)) and learner.validation is not None:
-                network = self._network(part.X, everything, Y[everything])
-                learner = self._learner(network, part.X, everything, Y[everything], None, loop.batch_size)
+                network = self._network(part.X, rows, Y[rows])
+                learner = self._learner(network, part.X, rows, Y[rows], None, loop.batch_size)
                 loop = replace(loop, stop=self._best_length(), stage="training on all points")
                 self._train(learner, loop, self._identity(part.X, part.Y, *(part.held or ())))
             else:
-                biases, without = learner.network.tables["c"], label_counts(learner.Y) == 0
-                biases[without] = biases[~without].min()  # those of no training point would take longer to come up
+                biases, unseen = learner.network.tables["c"], label_counts(learner.Y) == 0
+                biases[unseen] = biases[~unseen].min()  # their own biases are too low to rise in a few epochs
                 absorb(len(learner.rows), len(part.rest), partial(_joined, learner, part.rest, Y), loop)
         self.scorer_ = self._make_scorer(learner, labels, part, exact=False)
         del self._learner_
@@ -211,16 +216,16 @@ class GLaS(EpochRanker):
 
     @learns_on_a_copy
     def partial_fit(self, X: Any, Y: Any, epochs: int = 1) -> Self:
-        """Learn on from new points, without starting again.
+        """Train further on new points, without starting again.
 
         Parameters
         ----------
         X : sparse or dense matrix, (N, D)
-            New points, with the features of the first ones.
+            New points, with the same features as the first ones.
         Y : sparse or dense matrix, (N, L')
-            Their labels. Columns beyond those known are new labels, appended; there may be none, but never fewer.
+            Their labels. It has all known columns; further columns are new labels.
         epochs : int
-            Passes over the new points, at a quarter of `learning_rate`. No part is held out.
+            Number of passes over the new points, at a quarter of `learning_rate`. No points are held out.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
@@ -277,16 +282,16 @@ class GLaS(EpochRanker):
         return EmbeddingLearner(network, X, rows, Y, held, sampler, recipe)
 
     def _train(self, learner: EmbeddingLearner, loop: LoopSettings, identity: str = "") -> list[dict[str, float]]:
-        """Train from the start."""
+        """Train a new network."""
         from longtail.neural.loop import train
 
         history = train(learner, len(learner.rows), loop, identity)
-        network = learner.network  # nothing is known of tokens that were never met; they shall not be noise
-        network.tables["E"][network.optimizers["E"].age == 0] = 0
+        network = learner.network
+        network.tables["E"][network.optimizers["E"].age == 0] = 0  # random vectors of untrained tokens would be noise
         return history
 
     def _loop_for(self, n_points: int, epochs: int | None = None) -> LoopSettings:
-        """Return batch size, learning rate and the rest of the loop's settings for this many points."""
+        """Return the settings of the training loop for `n_points` points."""
         settings = self.settings()
         size = self._batch_size(n_points)
         rate = settings.learning_rate
@@ -317,7 +322,7 @@ class GLaS(EpochRanker):
     _less_memory: ClassVar[str] = "Lower dim, or use fewer features (max_features, min_df)."
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: network with optimisers, batch, label graph, and an earlier scorer if any."""
+        """Estimate the bytes of a fit: network with optimisers, batch, label affinities, and perhaps a first scorer."""
         from longtail.models.glas.network import Network
 
         settings, n_features = self.settings(), X.shape[1]
@@ -327,24 +332,24 @@ class GLaS(EpochRanker):
         network = Network.bytes_needed(n_features, n_labels, self._network_settings(), batch, candidates)
         pairs = float((np.diff(Y.indptr).astype(np.float64) ** 2).sum()) if settings.regularizer == "glas" else 0.0
         scorer = 0.0
-        if self._expects_to_train_again(X.shape[0]):  # then that of the first training is still there
+        if self._expects_to_train_again(X.shape[0]):  # the scorer of the first training is then still in memory
             scorer = 4.0 * settings.dim * (n_features + 3 * n_labels)
         return 1.5 * data_bytes(X, Y) + network + 24 * min(pairs, float(n_labels) ** 2) + scorer
 
     def _prior(self, Y: csr_array) -> np.ndarray:
-        """Return biases to start from: the log odds of each label for the logistic loss."""
+        """Return the initial label biases: for the logistic loss, the log odds of each label."""
         from longtail.neural.tables import prior_log_odds
 
         settings = self.settings()
-        starts = settings.loss == "bce" and settings.label_bias
-        return prior_log_odds(Y) if starts else np.zeros(Y.shape[1], np.float32)
+        uses_log_odds = settings.loss == "bce" and settings.label_bias
+        return prior_log_odds(Y) if uses_log_odds else np.zeros(Y.shape[1], np.float32)
 
     def _make_scorer(
         self, learner: EmbeddingLearner, labels: np.ndarray, part: TrainingPart | None, exact: bool
     ) -> GlasScorer:
-        """Return what predicts; an index of many labels is tuned on points, unless all labels are looked at.
+        """Return the scorer for prediction. `exact` searches all labels; otherwise an index of many labels is tuned.
 
-        These points were held out where any were: a network finds the labels of its training points too easily.
+        The index is tuned on held-out points if there are any, because labels of training points are easier to find.
         """
         from longtail.index import make_index
         from longtail.neural.search import with_bias
@@ -359,7 +364,7 @@ class GLaS(EpochRanker):
             points = learner.sample()[0] if part is None or part.rest is None else part.X[part.rest]
             queries = encoder(SparseRows.of(points), self.n_jobs)
             tuned: dict[str, Any] = {"queries": queries, "random_state": self._seed, "n_jobs": self.n_jobs}
-            index = make_index(vectors, "ip", "auto", recall_k=_INDEX_DEPTH, **tuned)
+            index = make_index(vectors, "ip", "auto", recall_k=_RECALL_K, **tuned)
         return GlasScorer(encoder, index, labels, self.n_labels_, self.slope_)
 
     # Prediction --------------------------------------------------------------------------------------------------
@@ -411,6 +416,6 @@ class GLaS(EpochRanker):
 
 
 def _joined(learner: EmbeddingLearner, rest: np.ndarray, Y: csr_array, known: np.ndarray) -> EmbeddingLearner:
-    """Return the learner of held-out points and of some that it has learnt from; `Y` are the labels of all points."""
+    """Return a learner on the rows `rest` and on some `known` training points; `Y` has the labels of all points."""
     rows = np.sort(np.concatenate([learner.rows[known], rest]))
     return learner.on(rows, Y[rows])

@@ -1,7 +1,8 @@
-"""Regularisers of the label vectors (GLaS §3.2), each over the labels drawn for a batch.
+"""Regularisers of the label vectors (GLaS §3.2), computed over the labels drawn from a batch.
 
-Each takes unit label vectors `V` (C, d), encoded points `points` (B, d) and the affinity `U` (C, C) of the labels. Each
-returns the value and its gradients with respect to V and to the points (None where it does not depend on them).
+Each takes label vectors `V` (C, d) of length 1, encoded points `points` (B, d) and the affinity `U` (C, C) of the
+labels. Each returns its value and the gradients with respect to V and to the points (None if it does not depend on
+them).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ def glas(V: np.ndarray, points: np.ndarray, U: np.ndarray) -> tuple[float, np.nd
 
     Formula: :math:`\frac{1}{C^2} \| V V^T - U \|_F^2` (eq. 3).
 
-    Use it by default: related labels share what is learnt about them, all others are kept apart.
+    Use it by default: labels that occur together get similar vectors and learn from each other, all others are pushed
+    apart.
     """
     gap = V @ V.T  # (C, C)
     gap -= U
@@ -27,11 +29,11 @@ def glas(V: np.ndarray, points: np.ndarray, U: np.ndarray) -> tuple[float, np.nd
 
 
 def spreadout(V: np.ndarray, points: np.ndarray, U: np.ndarray) -> tuple[float, np.ndarray, None]:
-    r"""Push all label vectors towards right angles (spread-out).
+    r"""Push all label vectors apart, towards right angles (spread-out).
 
     Formula: :math:`\frac{1}{C^2} \sum_{i \neq j} (v_i \cdot v_j)^2` (eq. 2; the diagonal is constant for unit vectors).
 
-    Use it where labels hardly occur together.
+    Use it if labels hardly ever occur together.
     """
     gap = V @ V.T
     np.fill_diagonal(gap, 0)
@@ -40,12 +42,12 @@ def spreadout(V: np.ndarray, points: np.ndarray, U: np.ndarray) -> tuple[float, 
 
 
 def gravity(V: np.ndarray, points: np.ndarray, U: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    r"""Push points and labels in general, related or not, towards right angles (gravity).
+    r"""Push all points and labels, whether related or not, towards right angles (gravity).
 
     Formula: :math:`\frac{1}{B C} \sum_{i, l} (\phi_i \cdot v_l)^2`.
 
-    Reference: Krichene et al., 2018, which GLaS compares with in Table 1. Use it to keep scores of points and labels
-    that were never seen together low.
+    Reference: Krichene et al., 2018, with which GLaS is compared in Table 1. Use it to keep the scores of points and
+    labels low that never occur together.
     """
     scores = points @ V.T  # (B, C)
     n = scores.size

@@ -1,4 +1,4 @@
-"""A trained GLaS: points to vectors, labels under search, exact log odds of any label. No training code is needed."""
+"""A trained GLaS for prediction: encode points, search labels, compute the log odds of any label."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from longtail.store.invariants import Rules, floats, indices
 
 @dataclass
 class SumEncoder:
-    """Turns points into queries: sums of their tokens' vectors.
+    """The encoder of points, which are sums of token vectors.
 
     Attributes
     ----------
     tokens : array, (D, d)
+        Token vectors.
     bias : array, (d,)
+        Added to each sum.
     relu, normalize : bool
-        What follows the sum.
+        Whether a ReLU follows the sum, and whether the result is scaled to length 1.
     scale : float
-        Last number of a query, which meets the label biases (:func:`longtail.neural.search.with_bias`).
+        Last coordinate of a query, which multiplies the label biases (:func:`longtail.neural.search.with_bias`).
     """
 
     tokens: np.ndarray
@@ -46,15 +48,16 @@ class SumEncoder:
 
 
 class GlasScorer:
-    """A trained network as a scorer of pairs.
+    """A trained network that scores pairs.
 
     Parameters
     ----------
     encoder : SumEncoder
+        Encodes points.
     index : Index
-        Label vectors with their biases.
+        Index of the label vectors with their biases.
     label_ids : array, (n,)
-        Numbers of the labels that the network knows.
+        Numbers of the labels that the network scores.
     n_labels : int
         Number of all labels.
     slope : float
@@ -68,26 +71,26 @@ class GlasScorer:
         self.labels = KnownLabels(label_ids, n_labels)
 
     def encode(self, points: SparseRows, n_jobs: int | None) -> np.ndarray:
-        """Return points as queries, (N, d + 1)."""
+        """Encode points as queries, (N, d + 1)."""
         return self.encoder(points, n_jobs)
 
     def shortlist(self, encoded: np.ndarray, width: int, n_jobs: int | None) -> np.ndarray:
-        """Return the labels of highest score, (N, `width`)."""
+        """Return the labels with the highest scores, (N, `width`)."""
         return self.labels.numbers(search_labels(self.index, encoded, width, n_jobs), n_jobs)
 
     def log_odds(self, encoded: np.ndarray, labels: np.ndarray, n_jobs: int | None) -> np.ndarray:
-        """Return log odds of listed labels, (N, S)."""
+        """Return the log odds of listed labels, (N, S)."""
         positions = self.labels.positions(labels, n_jobs)
         return self.slope * score_listed(encoded, self.index.vectors, positions, n_jobs)
 
     def text_log_odds(
         self, encoded: np.ndarray, rows: np.ndarray, labels: np.ndarray, n_jobs: int | None
     ) -> np.ndarray:
-        """Return log odds of pairs; this network has no text, so that they are those of an unseen label."""
+        """Return the log odds of pairs by label text, which this network does not use: those of an unknown label."""
         return np.full(len(labels), self.slope * FLOOR, np.float32)
 
     def network_tables(self) -> Arrays:
-        """Return the tables to train on from: tokens, bias, label vectors and label biases."""
+        """Return the tables from which training can continue: tokens, bias, label vectors and label biases."""
         vectors = self.index.vectors
         biases = vectors[:, -1] * np.float32(self.encoder.scale)
         tokens, bias = self.encoder.tokens, self.encoder.bias
@@ -106,7 +109,7 @@ class GlasScorer:
 
     @staticmethod
     def array_rules(facts: dict[str, Any]) -> Rules:
-        """Declare what the arrays of :meth:`state` must be."""
+        """Declare the rules that the arrays of :meth:`state` must meet."""
         own = {
             "tokens": floats("D d"),
             "bias": floats("d"),
@@ -116,7 +119,7 @@ class GlasScorer:
 
     @classmethod
     def restored(cls, facts: dict[str, Any], arrays: Arrays, n_labels: int) -> Self:
-        """Build what :meth:`state` took apart."""
+        """Restore the scorer from what :meth:`state` returned."""
         index = from_arrays(facts["index"], without_prefix("index_", arrays))
         encoder = SumEncoder(arrays["tokens"], arrays["bias"], **facts["encoder"])
         return cls(encoder, index, np.array(arrays["label_ids"]), n_labels, facts["score_slope"])

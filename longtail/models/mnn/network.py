@@ -1,10 +1,11 @@
-"""The matching network of MNN: features and label sets, each averaged to a vector and compared by cosine.
+"""The matching network of MNN, which compares the mean vector of features with the mean vector of labels by cosine.
 
-    f_x(x) = 1/|r| Σ r_k w_k e'_k     (eq. 6, 7)   the features that dropout leaves, weighted
-    f_y(y) = 1/T Σ e_t                (eq. 1, 3)   the labels of a point
+    f_x(x) = 1/|r| Σ r_k w_k e'_k     (eq. 6, 7)   weighted mean over the features that dropout keeps
+    f_y(y) = 1/T Σ e_t                (eq. 1, 3)   mean over the labels of a point
     c(x, y) = cos(f_x(x), f_y(y))     (eq. 8)
 
-A batch is compared with its own label sets: those of other points are the negatives to draw from.
+The points of a batch are compared with the label sets of the same batch. Negatives are drawn from the label sets of
+other points.
 """
 
 from __future__ import annotations
@@ -21,22 +22,24 @@ from longtail.neural.losses import noise_contrastive
 from longtail.neural.optimizers import RowOptimizer
 from longtail.neural.tables import Tables
 
-_SHORTEST_MEAN = np.float32(1e-6)  # a mean shorter than this has no direction to be turned
+_SHORTEST_MEAN = np.float32(1e-6)  # the gradient of a shorter mean, which has no clear direction, is limited
 
 
 class MatchingNetwork(Tables):
-    """Two tables of vectors; the mean of some rows of one, scaled to length 1, is an encoding.
+    """Two tables of vectors. Points and label sets are encoded as means of their rows, scaled to length 1.
 
     Parameters
     ----------
     features : array, (D, d)
-        Vectors of features at the start; stepped in place.
+        Initial vectors of features; training changes them in place.
     labels : array, (L, d)
-        Vectors of labels at the start; stepped in place.
+        Initial vectors of labels; training changes them in place.
     optimizer : {"adam", "adagrad", "sgd", "momentum"}
+        Optimiser of both tables.
     decay : float
-        Weight decay of the rows a batch touches.
+        Weight decay of the rows that a batch uses.
     n_jobs : int, optional
+        Number of threads; all cores by default.
     """
 
     def __init__(
@@ -47,9 +50,9 @@ class MatchingNetwork(Tables):
         self._origin = np.zeros(features.shape[1], np.float32)
 
     def step(self, batch: Points, sets: Points, negatives: np.ndarray, margin: float, rate: float) -> float:
-        """Take one step on points and their label sets, both averaged already, and return the loss.
+        """Take one step on points and their label sets, which are averaged already, and return the loss.
 
-        `negatives` (B, h) are positions in the batch.
+        `negatives` (B, h) are positions of label sets in the batch.
         """
         x, x_length = self._encode("features", batch)  # (B, d)
         y, y_length = self._encode("labels", sets)
@@ -61,7 +64,7 @@ class MatchingNetwork(Tables):
         return value
 
     def _encode(self, name: str, batch: Points) -> tuple[np.ndarray, np.ndarray]:
-        """Return unit vectors (B, d) of a batch by one table, and the lengths (B, 1) that they had."""
+        """Encode a batch by one table; return vectors of length 1 (B, d), and their lengths before scaling (B, 1)."""
         out = np.empty((len(batch.ptr) - 1, len(self._origin)), np.float32)
 
         def work(block: tuple[int, int]) -> None:
@@ -76,28 +79,28 @@ class MatchingNetwork(Tables):
 
     @staticmethod
     def bytes_needed(n_features: int, n_labels: int, dim: int, optimizer: str, batch_size: int) -> int:
-        """Estimate the memory of training: tables, optimisers, the best tables so far, the largest arrays of a step."""
+        """Estimate the bytes of training: tables, optimisers, the best tables so far, the largest arrays of a step."""
         copies = 2 + RowOptimizer.tables(optimizer)
         return 4 * ((n_features + n_labels) * dim * copies + batch_size * (3 * batch_size + 8 * dim))
 
 
 def set_numbers(Y: csr_array) -> np.ndarray:
-    """Return a number per row of Y, equal for equal sets of labels and (but for one case in 2^64) for no others."""
+    """Return a hash per row of Y, which is equal for equal sets of labels; others collide with probability 2^-64."""
     keys = np.random.default_rng(0).integers(1, 2**63, Y.shape[1], dtype=np.uint64)
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(keys[Y.indices], dtype=np.uint64)])  # wraps around
     return sums[Y.indptr[1:]] - sums[Y.indptr[:-1]]
 
 
 def draw_negatives(sets: np.ndarray, n_negatives: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw `n_negatives` other points for each point of a batch, (B, h), by position.
+    """Draw `n_negatives` other points for each point of a batch, as positions (B, h).
 
-    A point with the same labels is no negative; it is replaced by the point itself, which the loss ignores.
+    A point with the same label set is not a negative. It is replaced by the point itself, which the loss ignores.
     """
     n = len(sets)
     own = np.arange(n)[:, None]
     if n == 1:
         return np.zeros((1, n_negatives), np.int64)
-    if n_negatives >= n - 1:  # each of the others once
+    if n_negatives >= n - 1:  # each other point once
         others = (own + np.arange(1, n)) % n
     else:
         others = (own + rng.integers(1, n, size=(n, n_negatives))) % n

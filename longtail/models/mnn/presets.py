@@ -1,10 +1,10 @@
 """MNN's presets and the constraints of its advanced parameters.
 
-The paper gives equations and no values: neither the number of negatives nor dropout, learning rate or epochs. Its
-preset therefore has what the equations require (several negatives of which the nearest counts, labels ranked by the
-cosine, one training on all points but the held-out ones), with usual values. With one negative the maximum of eq. 11
-has no effect, yet it is the better choice on some data: the fast preset trains with each of `NEGATIVES` and keeps the
-one that ranks held-out points best.
+The paper gives equations but no values: neither the number of negatives nor dropout, learning rate or epochs. Its
+preset therefore follows the equations (several negatives of which the nearest one counts, labels ranked by the cosine,
+one training on all points but the held-out ones) with usual values. With one negative the maximum of eq. 11 has no
+effect, but on some data one negative is better. The fast preset trains with each number in `NEGATIVES` and keeps the
+network that ranks held-out points best.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from longtail.models.epoch_ranker import EPOCH_ADVANCED
 from longtail.params import Constraint, Number
 
 NEGATIVES = (1, 5)
-"""Numbers of negatives to choose from."""
+"""Numbers of negatives to try."""
 
 _MNN_FAST: dict[str, Any] = {
     "dim": 256,

@@ -1,15 +1,15 @@
 """MNN: features and label sets matched in one space (Zhao et al., Matching Neural Network, 2020).
 
-A point is the weighted mean of its features' vectors, a set of labels the mean of theirs. Both are learnt so that a
-point lies near its own labels, by the cosine, and far from the labels of other points (eq. 1 to 11, in
-:mod:`longtail.models.mnn.network`). No distance between label sets is ever needed, so that points whose labels are all
-rare teach as much as others.
+A point is the weighted mean of the vectors of its features, a set of labels the mean of the vectors of its labels. Both
+are trained so that the cosine of a point is high with its own labels and low with the labels of other points (eq. 1 to
+11, in :mod:`longtail.models.mnn.network`). Distances between label sets are not needed, so that points with only rare
+labels are as useful for training as others.
 
-Choices made here. The paper does not say how labels are ranked. A label may be scored by the cosine of its own vector
-with the point, or by the vote of the training points nearest to the point in that space, weighted by
-exp(sharpness · cosine). Held-out points decide which of the two is used, or a mean of both, and how many neighbours
-vote. Negatives are the label sets of other points of the batch; a point with the very same labels is none. How many
-are drawn is chosen on held-out points too.
+Choices made here. The paper does not say how labels are ranked. A label may be scored by the cosine of its vector with
+the point, or by the vote of the nearest training points in that space, weighted by exp(sharpness · cosine). One of the
+two, or a mean of both, is chosen on held-out points, and so is the number of neighbours. Negatives are the label sets
+of other points of the batch, unless they are equal to the point's own. The number of negatives is chosen on held-out
+points too.
 """
 
 from __future__ import annotations
@@ -62,52 +62,53 @@ class MNN(EpochRanker):
     Parameters
     ----------
     preset : {"fast", "paper"}
-        "fast" is our recipe for a few cores, "paper" the published one, as far as it is published.
+        Values of the parameters that are None: our recipe for a few cores, or the paper's, which is incomplete.
     dim : int, optional
-        Length of the vectors: 256. Larger is slower and slightly more accurate.
+        Length of the vectors: 256. Longer vectors are slower and slightly more accurate.
     n_negatives : int, optional
-        h, negatives drawn per point, of which the nearest counts: 1 or 5, whichever ranks held-out points better (1
-        where there are none); paper 10. If it is given, training takes half as long.
+        h, the number of negatives drawn per point, of which the nearest one counts. By default 1 or 5, whichever ranks
+        held-out points better (1 without held-out points); paper 10. If it is given, training takes half as long.
     input_dropout : float, optional
         Probability of dropping a feature in training, 1 - p of eq. 5: 0.3; paper 0.5.
     scoring : {"auto", "cosine", "knn", "both"}, optional
-        How labels are ranked: by the cosine, by a vote of the nearest training points, by the mean of the two, or by
-        whichever is best on held-out points ("cosine" where there are none): "auto"; paper "cosine".
+        How labels are ranked: by the cosine, by a vote of the nearest training points, or by the mean of the two.
+        "auto", the default, uses the best one on held-out points ("cosine" without them); paper "cosine".
     n_neighbors : int, optional
-        Training points that vote; chosen on held-out points if not given, 20 where there are none.
+        Number of training points that vote. By default chosen on held-out points, or 20 without them.
     epochs : int, optional
-        Largest number of passes over the training points: 30.
+        Number of passes over the training points, at most: 30.
     batch_size : int, optional
         Points per step: 256.
     learning_rate : float, optional
-        0.005; paper 0.001.
+        Highest learning rate: 0.005; paper 0.001.
     validation_fraction : float
         Share of points held out for early stopping and for choosing how to score, 2,000 at most; 0 for none. Not used
-        where `fit` is given a validation part.
+        if `fit` is given validation points.
     refit : bool, optional
-        Train once more, with the settings chosen, on all points. By default done with fewer than 20,000 points; paper
+        Train again with the chosen settings on all points. By default if there are fewer than 20,000 points; paper
         False.
     checkpoint : str, optional
-        Folder for a checkpoint after each epoch, from which an interrupted run continues; removed at the end.
+        Folder for a checkpoint after each epoch, from which an interrupted run can be resumed; removed at the end.
     advanced : dict, optional
-        Further parameters by name: ``margin`` (m, the cosine up to which a negative costs nothing), ``optimizer``
-        ("adam", "adagrad", "sgd", "momentum"), ``decay`` (weight decay of the vectors a batch touches), ``schedule``
+        Further parameters by name: ``margin`` (m, the cosine up to which a negative has no loss), ``optimizer``
+        ("adam", "adagrad", "sgd", "momentum"), ``decay`` (weight decay of the vectors that a batch uses), ``schedule``
         and ``patience`` (:class:`longtail.neural.loop.LoopSettings`).
     n_jobs : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
+        Seed of every random choice.
 
     Attributes
     ----------
     history_ : list of dict
-        Loss, and metrics in training and validation, after each epoch. Labels are ranked by the cosine or, if points
-        vote in the end, by their vote.
+        Loss, and metrics on training and held-out points, after each epoch. In the metrics, labels are ranked by the
+        cosine, or by the vote if it is part of the chosen scoring.
     n_negatives_ : int
         The number of negatives in use.
     label_ids_ : array
         Labels with training points; the others are never suggested.
     scorer_ : LabelScorer
-        Label vectors and, where they vote, training points; ``scorer_.scoring`` is how labels are ranked.
+        Label vectors and, if they vote, training points; ``scorer_.scoring`` says how labels are ranked.
     """
 
     kind: ClassVar[str] = "mnn"
@@ -167,23 +168,24 @@ class MNN(EpochRanker):
             settings.n_negatives = settled["n_negatives"]
         loop = self._loop(settings, settings.batch_size, settings.learning_rate)
         identity = self._identity(X, Y, *(validation or ()))
-        # Held-out points keep their own words: without them, one seed on 6,000 Tate titles had P@5 + 0.9, PSP@5 - 2.1.
+        # Words that occur in held-out points only are not removed from them (as_new=False). With removal, P@5 rose by
+        # 0.9 but PSP@5 fell by 2.1, on 6,000 Tate titles with one seed.
         part = self._divide(X, Y, Z, validation, keep_labels=True, as_new=False)
         rows, self.label_ids_ = part.rows, np.unique(Y[part.rows].indices).astype(np.int32)
         Y, held = take_labels(Y, self.label_ids_), part.held_with(self.label_ids_)
         learner = self._best_of_negatives(settings, X, rows, Y[rows], held, loop, identity)
         scale = None if settled is None else settled.get("scale")
         slope, offset = scale or calibrate(learner.search, *(held or learner.sample()))
-        self._keep(learner, slope, offset)
-        scoring = self._choose(settings, held) if settled is None else Scoring(**settled["scoring"])
+        self._set_scorer(learner, slope, offset)
+        scoring = self._choose_scoring(settings, held) if settled is None else Scoring(**settled["scoring"])
         self.scorer_.scoring = scoring
-        if scoring.how != "cosine":  # the history is that of what ranks labels
+        if scoring.how != "cosine":
             self.history_ = [vote_history(entry) for entry in self.history_]
         if validation is None and held is not None and self._trains_again(len(rows)):
             rows = labelled_rows(Y)
             again = replace(self._stage_loop(loop, "again"), stop=self._best_length())
             _, learner = self._train(settings, X, rows, Y[rows], None, again, identity)
-            self._keep(learner, slope, offset)
+            self._set_scorer(learner, slope, offset)
             self.scorer_.scoring = scoring
         self.label_counts_ = label_counts(learner.Y).astype(np.int32)
         if scoring.how == "cosine":
@@ -193,9 +195,9 @@ class MNN(EpochRanker):
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
         """Return an unfitted copy with the number of negatives and the scoring that are best for this data.
 
-        Scores of copies that rank labels in ways of their own do not compare: a cosine, a vote and a mean of both have
-        different scales. Where these were mixed to calibrate MNN, its expected calibration error at 1 on other training
-        points of Tate titles was 4.3 points.
+        All copies of a wrapper need the same scoring, because cosines, votes and means of both have different scales.
+        When MNN was calibrated with mixed copies, its expected calibration error at 1 on other training points of Tate
+        titles was 4.3 points.
         """
         copy = self.unfitted()
         if self._has_choices():
@@ -225,7 +227,7 @@ class MNN(EpochRanker):
         return {"n_negatives": self.n_negatives_, "scoring": asdict(self.scorer_.scoring)}
 
     def _scored_like(self, fitted: Ranker) -> Self:
-        """Return an unfitted copy with the choices, the slope and the offset of a fitted one."""
+        """Return an unfitted copy with the choices, the slope and the offset of the fitted ranker."""
         copy = self.unfitted()
         if isinstance(fitted, MNN):
             copy._settled = fitted._choices() | {"scale": (fitted.scorer_.slope, fitted.scorer_.offset)}
@@ -247,9 +249,9 @@ class MNN(EpochRanker):
         loop: LoopSettings,
         identity: str,
     ) -> MatchingLearner:
-        """Train with each number of negatives in question; return the learner that ranks held-out points best.
+        """Train with each number of negatives to try; return the learner that ranks held-out points best.
 
-        `settings` then has its number of negatives.
+        Its number of negatives is set in `settings`.
         """
         counts = (settings.n_negatives,) if settings.n_negatives is not None else NEGATIVES if held else NEGATIVES[:1]
         best: tuple[float, MatchingLearner] | None = None
@@ -284,7 +286,7 @@ class MNN(EpochRanker):
         network = self._network(settings, features, labels)
         learner = MatchingLearner(network, X, rows, Y, held, settings)
         history = train(learner, len(rows), loop, identity)
-        features[network.optimizers["features"].age == 0] = 0  # never trained: these shall not add noise
+        features[network.optimizers["features"].age == 0] = 0  # random vectors of untrained features would be noise
         return history, learner
 
     @learns_on_a_copy
@@ -294,12 +296,12 @@ class MNN(EpochRanker):
         Parameters
         ----------
         X : sparse or dense matrix, (N, D)
-            New points, with the features of the first ones.
+            New points, with the same features as the first ones.
         Y : sparse or dense matrix, (N, L')
-            Their labels. Columns beyond those of before are new labels; there may be none, but never fewer columns.
+            Their labels. It has all known columns; further columns are new labels.
         epochs : int
-            Passes over the new points, at a quarter of `learning_rate`. No part is held out, and how labels are ranked
-            stays as it was. Where training points vote, the new ones join them; those of before keep their vectors.
+            Number of passes over the new points, at a quarter of `learning_rate`. No points are held out, and labels
+            are ranked as before. If training points vote, the new ones vote too; the earlier ones keep their vectors.
         """
         if not hasattr(self, "n_labels_"):
             return self.fit(X, Y)
@@ -309,7 +311,7 @@ class MNN(EpochRanker):
         X, Y = self._check_further_points(X, Y)
         settings = self.settings()
         settings.n_negatives = self.n_negatives_
-        # These are those of the fit, whatever they are set to now.
+        # The values of the fit, even if the parameters have been changed since.
         settings.dim, settings.scoring = self.features_.shape[1], self.scorer_.scoring.how
         loop = self._loop(settings, settings.batch_size, settings.learning_rate / 4, epochs)
         loop = replace(loop, checkpoint=None, seed=self._seed + 1)
@@ -326,8 +328,9 @@ class MNN(EpochRanker):
         network = self._network(settings, features, vectors)
         learner = MatchingLearner(network, X, rows, Y_seen, None, settings)
         history = train(learner, len(rows), loop)
-        voted = self.scorer_.scoring.how != "cosine"
-        self.history_ = self.history_ + ([vote_history(entry) for entry in history] if voted else history)
+        if self.scorer_.scoring.how != "cosine":
+            history = [vote_history(entry) for entry in history]
+        self.history_ = self.history_ + history
         untouched = network.optimizers["features"].age == 0
         untouched[known] = False
         features[untouched] = 0
@@ -335,13 +338,13 @@ class MNN(EpochRanker):
         counts[old] += self.label_counts_
         self.label_ids_, self.label_counts_, self.n_labels_ = labels, counts, Y.shape[1]
         before = self.scorer_
-        self._keep(learner, before.slope, before.offset)
+        self._set_scorer(learner, before.slope, before.offset)
         self.scorer_.scoring = before.scoring
         self.scorer_.join(before, old)
         return self
 
     def _first_vectors(self, X: csr_array, Y: csr_array) -> np.ndarray:
-        """Return vectors for new labels to start from: the mean of their points, as long as other label vectors."""
+        """Return initial vectors of new labels: the means of their points, as long as label vectors are on average."""
         means = Y.T @ self._encode(X)
         lengths = np.linalg.norm(means, axis=1, keepdims=True)
         return (means * (self.label_lengths_.mean() / np.maximum(lengths, 1e-6))).astype(np.float32)
@@ -354,18 +357,18 @@ class MNN(EpochRanker):
     _less_memory: ClassVar[str] = "Lower dim, use fewer features (max_features, min_df), or set scoring=cosine."
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
-        """Estimate the bytes of a fit: the network with optimisers, the batch, and vectors of points that vote."""
+        """Estimate the bytes of a fit: the network with optimisers, the batch, and the vectors of voting points."""
         from longtail.models.mnn.network import MatchingNetwork
 
         settings, n_labels = self.settings(), int(np.count_nonzero(label_counts(Y)))
         sizes = X.shape[1], n_labels, settings.dim, settings.optimizer, settings.batch_size
         points = 0.0 if settings.scoring == "cosine" else 8.0 * X.shape[0] * settings.dim
-        again = self._expects_to_train_again(X.shape[0])  # then the first network is still there
+        again = self._expects_to_train_again(X.shape[0])  # the first network is then still in memory
         first = 8.0 * (X.shape[1] + n_labels) * settings.dim if again else 0.0
         return 1.5 * data_bytes(X, Y) + MatchingNetwork.bytes_needed(*sizes) + first + points
 
-    def _keep(self, learner: MatchingLearner, slope: float, offset: float) -> None:
-        """Keep what prediction needs: vectors and, unless labels are ranked by the cosine alone, training points."""
+    def _set_scorer(self, learner: MatchingLearner, slope: float, offset: float) -> None:
+        """Set the scorer of a trained network, with training points unless labels are ranked by the cosine alone."""
         tables = learner.network.tables
         self.features_ = tables["features"]
         self.label_lengths_ = np.linalg.norm(tables["labels"], axis=1)
@@ -377,7 +380,7 @@ class MNN(EpochRanker):
     def _index(self, vectors: np.ndarray) -> Index:
         return make_index(vectors, "cosine", random_state=self._seed, n_jobs=self.n_jobs)
 
-    def _choose(self, settings: Any, held: Pair | None) -> Scoring:
+    def _choose_scoring(self, settings: Any, held: Pair | None) -> Scoring:
         """Return the scoring that ranks the held-out points best."""
         from longtail.models.mnn.training import choose_scoring
 
@@ -395,10 +398,10 @@ class MNN(EpochRanker):
     def _predict(self, X: csr_array, k: int) -> csr_array:
         h = self._encode(X)
         scores = self.scorer_.rank(h, min(k, len(self.label_ids_)), pool.threads_for(len(h), self.n_jobs))
-        blank = np.flatnonzero(~h.any(axis=1))  # points without a known feature get the most frequent labels
-        if len(blank):
+        unknown = np.flatnonzero(~h.any(axis=1))  # points without a known feature get the most frequent labels
+        if len(unknown):
             rows = np.arange(len(h))
-            rows[blank] = len(h)
+            rows[unknown] = len(h)
             scores = csr_array(sparse.vstack([scores, self._most_frequent(k)], format="csr"))[rows]
         scores = bounded_scores(scores.data), self.label_ids_[scores.indices], scores.indptr
         return csr_array(scores, shape=(len(h), self.n_labels_))

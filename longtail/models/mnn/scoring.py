@@ -28,8 +28,8 @@ FACTS = Record(
         "labels": Record(),
     }
 )
-"""What the facts of a stored :class:`LabelScorer` must be."""
-_FROM_COSINE = 100  # labels ranked by the cosine that enter a mean with the vote
+"""Constraints of the facts of a stored :class:`LabelScorer`."""
+_FROM_COSINE = 100  # labels with the highest cosine that enter the mean with the vote
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ class Scoring:
     Parameters
     ----------
     how : {"cosine", "knn", "both"}
+        By the cosine, by the vote of the nearest training points, or by a weighted mean of both.
     n_neighbors : int
-        Points that vote.
+        Number of points that vote.
     sharpness : float
-        A vote has the weight exp(sharpness · cosine).
+        The weight of a vote is exp(sharpness · cosine).
     share : float
         Weight of the cosine in "both"; the vote has the rest.
     """
@@ -54,19 +55,20 @@ class Scoring:
 
 
 class LabelScorer:
-    """Label vectors and, where they vote, training points with their labels.
+    """Label vectors and, if training points vote, these points and their labels.
 
     Parameters
     ----------
     labels : Index
-        Label vectors under the cosine.
+        Index of label vectors by the cosine.
     slope, offset : float
-        A label's probability is the logistic function of ``slope * cosine + offset``.
+        The probability of a label is the logistic function of ``slope * cosine + offset``.
     points : Index, optional
-        Training points under the cosine.
+        Index of training points by the cosine.
     votes : csr_array, (points, labels), optional
         Labels of these points.
     scoring : Scoring, optional
+        How labels are ranked; by the cosine by default.
     """
 
     def __init__(
@@ -83,13 +85,13 @@ class LabelScorer:
         self.scoring = Scoring() if scoring is None else scoring
 
     def rank(self, h: np.ndarray, k: int, n_jobs: int | None = None) -> csr_array:
-        """Return the k best labels of encoded points (n, d) with scores from 0 to 1, the best first."""
+        """Return the k best labels of encoded points (n, d) with scores from 0 to 1, best first."""
         scoring = self.scoring
         near = None if scoring.how == "cosine" else self.nearest(h, scoring.n_neighbors, n_jobs)
         return self.rank_by(scoring, h, k, near, n_jobs)
 
     def nearest(self, h: np.ndarray, n: int, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the n nearest training points of each point, and their cosines."""
+        """Return the n nearest training points of each encoded point, and their cosines."""
         assert self.points is not None
         return self.points.search(h, min(n, len(self.points)), n_jobs=n_jobs)
 
@@ -101,7 +103,7 @@ class LabelScorer:
         near: tuple[np.ndarray, np.ndarray] | None,
         n_jobs: int | None,
     ) -> csr_array:
-        """Rank by another scoring than the own one; `near` is what :meth:`nearest` returned, None for the cosine."""
+        """Rank labels by the given scoring; `near` is what :meth:`nearest` returned, None for the cosine."""
         n_labels = len(self.labels)
         if near is None:
             return self._by_cosine(h, k, n_jobs)
@@ -120,7 +122,7 @@ class LabelScorer:
         return as_matrix(ids, probabilities.astype(np.float32), len(self.labels))
 
     def join(self, before: LabelScorer, places: np.ndarray) -> None:
-        """Add the voting points of an earlier scorer; `places` are the positions of its labels among the present."""
+        """Add the voting points of an earlier scorer; `places` are the positions of its labels in this one."""
         if before.points is None or before.votes is None or self.points is None or self.votes is None:
             self.points = self.votes = None
             return
@@ -132,7 +134,7 @@ class LabelScorer:
     # State -------------------------------------------------------------------------------------------------------
 
     def to_arrays(self) -> tuple[dict[str, Any], Arrays]:
-        """Return facts as JSON values, and arrays, to store."""
+        """Return facts (JSON values) and arrays to store."""
         facts: dict[str, Any] = {"slope": self.slope, "offset": self.offset, "scoring": asdict(self.scoring)}
         facts["labels"], own = self.labels.to_arrays()
         arrays = with_prefix("labels_", own)
@@ -144,7 +146,7 @@ class LabelScorer:
 
     @staticmethod
     def array_rules(facts: dict[str, Any], n_labels: str, width: str) -> Rules:
-        """Declare what the arrays of :meth:`to_arrays` must be."""
+        """Declare the rules that the arrays of :meth:`to_arrays` must meet."""
         rules = array_rules(facts["labels"], n_labels, width).prefixed("labels_")
         if "points" in facts:
             rules |= array_rules(facts["points"], "points", width).prefixed("points_")
@@ -155,7 +157,7 @@ class LabelScorer:
 
     @classmethod
     def from_arrays(cls, facts: dict[str, Any], arrays: Arrays) -> Self:
-        """Restore what :meth:`to_arrays` returned; arrays may be memory-mapped, and others among them do not matter."""
+        """Restore what :meth:`to_arrays` returned. Arrays may be memory-mapped; other arrays are ignored."""
         labels = from_arrays(facts["labels"], without_prefix("labels_", arrays))
         points = votes = None
         if "points" in facts:
@@ -169,5 +171,5 @@ class LabelScorer:
 def encode_features(
     ptr: np.ndarray, idx: np.ndarray, val: np.ndarray, table: np.ndarray, n_jobs: int | None
 ) -> np.ndarray:
-    """Return f_x of points (eq. 7) scaled to length 1, (N, d), from their CSR arrays; 0 where no feature is known."""
+    """Return f_x of points (eq. 7) from their CSR arrays, scaled to length 1, (N, d); 0 if no feature is known."""
     return activate(sum_tokens(SparseRows(ptr, idx, val), table, None, n_jobs), relu=False, normalize=True)[0]

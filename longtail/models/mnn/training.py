@@ -1,4 +1,4 @@
-"""Training of MNN: steps, metrics after each epoch, and the choice of how labels are ranked."""
+"""Training of MNN: the training step, metrics after each epoch, and the choice of how labels are ranked."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from longtail.models.mnn.network import MatchingNetwork, draw_negatives, set_num
 from longtail.models.mnn.scoring import LabelScorer, Scoring, encode_features
 from longtail.neural.batch import points
 from longtail.neural.measured_learner import MeasuredLearner
+from longtail.sparse import Pair
 
-_VOTERS, _VOTE_QUERIES = 20_000, 1000  # largest numbers of voting points and of queries, to measure after an epoch
-_NEIGHBOR_COUNTS = (10, 20, 40, 80, 160)  # to choose from
+_MOST_VOTERS, _MOST_QUERIES = 20_000, 1000  # voting points, and points that they vote for, in metrics after an epoch
+_NEIGHBOR_COUNTS = (10, 20, 40, 80, 160)  # values to choose from, here and below
 _SHARPNESSES = (5.0, 10.0, 20.0)
 _COSINE_SHARES = (0.25, 0.5, 0.75)
 
 
 class MatchingLearner(MeasuredLearner):
-    """Steps a matching network on training points.
+    """Trains a matching network on points and their label sets.
 
     Parameters
     ----------
     network : MatchingNetwork
+        The network to train.
     X, rows, Y, validation
         See :class:`longtail.neural.measured_learner.MeasuredLearner`.
     settings : namespace
         `n_negatives` (h), `margin` (m of eq. 10), `input_dropout` (1 - p of eq. 5) and `scoring` of
-        :class:`longtail.models.mnn.MNN`. Unless labels are ranked by the cosine alone, the vote of the nearest training
-        points is measured too, and the better of the two decides on early stopping.
+        :class:`longtail.models.mnn.MNN`. Unless `scoring` is "cosine", the vote of the nearest training points is
+        measured too, and the better of the two rankings decides on early stopping.
     """
 
     def __init__(
@@ -42,7 +44,7 @@ class MatchingLearner(MeasuredLearner):
         X: csr_array,
         rows: np.ndarray,
         Y: csr_array,
-        validation: tuple[csr_array, csr_array] | None,
+        validation: Pair | None,
         settings: Any,
     ) -> None:
         super().__init__(X, rows, Y, validation)
@@ -62,34 +64,34 @@ class MatchingLearner(MeasuredLearner):
         return self.network.step(batch, sets, negatives, self.settings.margin, rate)
 
     def search(self, X: csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the k labels of the highest cosine with each point, and these cosines, (N, k) each."""
+        """Return the k labels with the highest cosine for each point, and these cosines, (N, k) each."""
         index = make_index(self.network.tables["labels"], "cosine", "exact")
         return index.search(self._encoded(X), k, n_jobs=self.n_jobs)
 
     def measure(self) -> dict[str, float]:
-        """Return the metrics of other learners, labels ranked by the cosine; those by vote begin with ``vote_``."""
+        """Compute metrics with labels ranked by the cosine and, under names with ``vote_``, ranked by the vote."""
         metrics = super().measure()
         if self.settings.scoring == "cosine":
             return metrics
-        voters = np.arange(0, len(self.rows), -(-len(self.rows) // _VOTERS))
+        voters = np.arange(0, len(self.rows), -(-len(self.rows) // _MOST_VOTERS))
         index = make_index(self._encoded(self.X[self.rows[voters]]), "cosine", "exact")
         labels = self.Y[voters]
-        sample = voters[:: -(-len(voters) // _VOTE_QUERIES)]
+        sample = voters[:: -(-len(voters) // _MOST_QUERIES)]
         own = np.searchsorted(voters, sample)
-        by_part = {"train": self._by_vote(index, labels, self.X[self.rows[sample]], self.Y[sample], own)}
+        by_part = {"train": self._measure_vote(index, labels, self.X[self.rows[sample]], self.Y[sample], own)}
         if self.validation is not None:
             X, Y = self.validation
-            by_part["validation"] = self._by_vote(index, labels, X[:_VOTE_QUERIES], Y[:_VOTE_QUERIES])
+            by_part["validation"] = self._measure_vote(index, labels, X[:_MOST_QUERIES], Y[:_MOST_QUERIES])
             metrics["monitor"] = max(metrics["monitor"], by_part["validation"]["nDCG@5"])
-        for part, figures in by_part.items():
+        for part, vote_metrics in by_part.items():
             names = [name for name in metrics if name.startswith(part)]
-            metrics |= {f"vote_{name}": figures[name.partition("_")[2]] for name in names}
+            metrics |= {f"vote_{name}": vote_metrics[name.partition("_")[2]] for name in names}
         return metrics
 
-    def _by_vote(
+    def _measure_vote(
         self, index: Index, labels: csr_array, X: csr_array, Y: csr_array, own: np.ndarray | None = None
     ) -> dict[str, float]:
-        """Return metrics of points by the default vote; `own` are positions of the points among those that vote."""
+        """Compute metrics of the default vote. A point does not vote for itself: `own` is its position in the index."""
         usual = Scoring()
         ids, cosines = index.search(self._encoded(X), min(usual.n_neighbors + 1, len(index)), n_jobs=self.n_jobs)
         if own is not None:
@@ -102,7 +104,7 @@ class MatchingLearner(MeasuredLearner):
 
 
 def vote_history(entry: dict[str, float]) -> dict[str, float]:
-    """Return the metrics of an epoch with those by vote in the place of those by the cosine."""
+    """Return the metrics of an epoch, with those of the vote instead of those of the cosine."""
     plain = {key: value for key, value in entry.items() if not key.startswith("vote_")}
     return plain | {key.removeprefix("vote_"): value for key, value in entry.items() if key.startswith("vote_")}
 
@@ -115,7 +117,7 @@ def choose_scoring(
     n_neighbors: int | None = None,
     n_jobs: int | None = None,
 ) -> Scoring:
-    """Return the scoring with the highest nDCG@5 on held-out points.
+    """Choose the scoring with the highest nDCG@5 on held-out points.
 
     Parameters
     ----------
@@ -128,9 +130,9 @@ def choose_scoring(
     ways : tuple of str
         Ways of scoring to choose from.
     n_neighbors : int, optional
-        Number of neighbours, where it is not to be chosen.
+        Number of neighbours; by default it is chosen too.
     n_jobs : int, optional
-        Threads.
+        Number of threads; all cores by default.
     """
     tried: list[Scoring] = []
     for way in ways:

@@ -1,4 +1,4 @@
-"""RankNet: re-ranks the labels that any ranker finds, so that rare ones are ranked where they belong."""
+"""RankNet: re-ranks the labels of any ranker to rank rare labels higher."""
 
 from longtail.models.ranknet.ranker import RankNet
 

@@ -1,11 +1,12 @@
 """RankNet's presets and the constraints of its advanced parameters.
 
-"paper" is §3.2: residual blocks alone, trained with the population-aware loss on sampled irrelevant labels, and labels
-ranked by what they return. The paper gives neither λ, c, V nor the number of blocks; usual values stand for them.
+"paper" is §3.2: residual blocks alone, trained with the population-aware loss on sampled irrelevant labels. Labels are
+ranked by the output of the blocks. The paper does not give λ, c, V or the number of blocks; usual values are used.
 
-The population-aware loss ranks rare labels first by itself, so that `TAILS` does not weigh labels by propensity once
-more. λ is 3: on held-out points of tate and eurlex57k (12,000 training points) PSP@1 rises by 4.6 and 5.0 where P@1
-falls by 1.1 and 1.6, about the paper's exchange. With λ = 1 as many points of PSP@1 cost twice as much P@1.
+The population-aware loss ranks rare labels higher by itself, so that with it `TAILS` does not weight labels by
+propensity again. λ is 3: on held-out points of tate and eurlex57k (12,000 training points) PSP@1 rises by 4.6 and 5.0
+while P@1 falls by 1.1 and 1.6, which is about the trade-off of the paper. With λ = 1, the same gain of PSP@1 costs
+twice as much P@1.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _RANKNET_PAPER: dict[str, Any] = {
     "text": False,
 }
 TAILS = {"logistic": 0.5, "population": 0.0}
-"""`tail` by loss, where it is not given."""
+"""Default of `tail` for each loss."""
 RANKNET_PRESETS = {"fast": _RANKNET_FAST, "paper": _RANKNET_FAST | _RANKNET_PAPER}
 RANKNET_ADVANCED: dict[str, Constraint] = {
     "bottleneck": optional(Integer(1)),

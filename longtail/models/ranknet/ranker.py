@@ -1,17 +1,20 @@
-"""RankNet: re-ranks the labels of any ranker, so that rare ones are ranked where they belong (ICLR 2021, §3.2).
+"""RankNet: re-ranks the labels of any ranker to rank rare labels higher (ICLR 2021, §3.2).
 
-Base models give rare labels scores that are too low. The paper's remedy is a residual network on the scores,
-F = W2 σ(W1 ŷ) + ŷ, in as many blocks as wanted, with a loss that depends on how often each label occurs. Its simplest
-instance multiplies a score by the label's inverse propensity.
+Base models score rare labels too low. The paper's remedy is a residual network on the scores, F = W2 σ(W1 ŷ) + ŷ, with
+any number of blocks and a loss that depends on how often each label occurs. Its simplest form multiplies the score of a
+label by its inverse propensity.
 
-Choices made here. The network reads and writes the base's best m labels only, so that its cost does not depend on the
-number of labels. It learns from scores that copies of the base gave to points they had not seen. Its default loss is
-logistic, so that it returns the probability p that a label is correct. Then the ranking with the highest expected
-(1 - tail) P@k + tail PSP@k is known: the labels with the highest p (1 - tail + tail w / ŵ_k), where w is the inverse
-propensity and ŵ_k the mean of a point's k rarest labels, which is lower the more positions there are. So position k
-goes to the best label left by that measure, and `tail` moves along the curve without another fit. A part with the same
-weights for all labels uses the score, the rank, the margin to the best label and the label's number of training points:
-it learns how far scores of rare labels are to be trusted, which a rare label's own few points could not teach.
+Choices made here. The network uses the base's best m labels only, so that its cost does not depend on the number of
+labels. It is trained on scores that copies of the base gave to points that they were not fitted to.
+
+By default the loss is logistic, so that the network returns the probability p that a label is correct. The ranking with
+the highest expected (1 - tail) P@k + tail PSP@k is then known: position k gets the remaining label with the highest
+p (1 - tail + tail w / ŵ_k). Here w is the inverse propensity of the label, and ŵ_k the mean inverse propensity of a
+point's k rarest labels. `tail` can therefore be changed without another fit.
+
+A part of the network has the same weights for all labels. Its inputs are the score, the rank, the margin to the best
+label and the number of training points of the label. From all labels it learns how reliable the scores of rare labels
+are, which could not be learnt from the few points of each.
 """
 
 from __future__ import annotations
@@ -43,6 +46,7 @@ from longtail.models.wrapper import Wrapper, folds, out_of_fold
 from longtail.params import NOT_NEGATIVE, POSITIVE, SHARE, Anything, Boolean, Integer, Jobs, OneOf, Seed
 from longtail.sparse import (
     Arrays,
+    Pair,
     csr_arrays,
     csr_from_arrays,
     from_top_k,
@@ -70,23 +74,23 @@ class RankNet(PresetRanker, Wrapper):
         Values of the parameters that are None: our recipe, or the published one (residual blocks with the
         population-aware loss).
     method : {"blocks", "inverse_propensity"}
-        The learnt network, or the base's score times the inverse propensity to the power of `tail`.
+        Rank by a network, or by the base's score times the inverse propensity to the power `tail`.
     tail : float, optional
-        Share of propensity-scored precision in what is maximised, from 0, plain precision alone, to 1. By default 0.5,
-        or 0 with the loss "population", which itself ranks rare labels first. It may be changed after fitting.
+        Weight of PSP@k against P@k, from 0 to 1. A higher value ranks rare labels higher. By default 0.5, or 0 with the
+        loss "population", which ranks rare labels higher by itself. It may be changed after fitting.
     n_candidates : int, optional
-        Number m of the base's labels that are re-ranked, by default 50. Labels beyond follow in the base's order.
+        m, the number of the base's labels that are re-ranked: 50. Further labels follow in the order of the base.
     n_blocks : int, optional
-        Number of residual blocks, which learn what labels reveal of each other; by default 1. With 0, only the part
-        shared by all labels is learnt.
+        Number of residual blocks, which learn from the scores of other labels: 1. With 0, only the part that all labels
+        share is learnt.
     text : bool, optional
-        Whether the similarity of the point and the label's text is an input of the network, where `fit` is given label
-        features. By default True; in the paper False.
+        Whether the similarity of the point and the label's text is an input of the network, if `fit` is given label
+        features: True; in the paper False.
     epochs : int, optional
-        Number of passes over the training points, by default 5.
+        Number of passes over the training points: 5.
     n_folds : int
-        Number of copies of the base that are fitted to score points they did not see. More are slower, and their scores
-        are nearer to those of the base itself.
+        Number of copies of the base that score points that they were not fitted to. More copies are slower, and their
+        scores are nearer to those of the final base.
     propensity_a, propensity_b : float
         A and B of the propensity model. Use 0.5 and 0.4 for Wikipedia, 0.6 and 2.6 for Amazon, and the defaults
         elsewhere.
@@ -94,12 +98,12 @@ class RankNet(PresetRanker, Wrapper):
         Further parameters by name. After each stands its value, with that of the paper where it differs:
 
         ``bottleneck``
-            V, the width of a block's hidden layer; None gives one weight per pair of co-occurring labels (small label
-            sets only): 16.
+            V, the width of a block's hidden layer: 16. None learns one weight per pair of co-occurring labels instead,
+            for small label sets only.
         ``hidden``
-            Units of the part that all labels share: 16; paper 0.
+            Hidden units of the part that all labels share: 16; paper 0.
         ``loss``
-            "logistic", whose scores are probabilities; or "population", the paper's, which ranks the rarer of two
+            "logistic", whose scores are probabilities; or the paper's "population", which ranks the rarer of two
             correct labels first.
         ``population``
             Exponent of the inverse propensity that weights a label in the logistic loss: 0.5.
@@ -112,17 +116,18 @@ class RankNet(PresetRanker, Wrapper):
         ``learning_rate``, ``decay``
             Step size of Adagrad, and weight decay of the labels' own rows: 0.1 and 0.0001.
     n_jobs : int, optional
-        Threads; all cores by default.
+        Number of threads; all cores by default.
     random_state : int, Generator, RandomState or None
+        Seed of every random choice.
 
     Attributes
     ----------
     base_ : Ranker
         The fitted base.
     points_ : array, (L,)
-        Training points per label.
+        Number of training points of each label.
     propensity_ : array, (L,)
-        Inverse propensities.
+        Inverse propensity of each label.
     """
 
     kind: ClassVar[str] = "ranknet"
@@ -183,7 +188,7 @@ class RankNet(PresetRanker, Wrapper):
         self.random_state = random_state
 
     def settings(self) -> SimpleNamespace:
-        """Return every parameter with its value: as given, as the preset has it or, for `tail`, as the loss needs."""
+        """Return every parameter with its value: as given, from the preset or, for `tail`, by the loss."""
         settings = super().settings()
         settings.tail = TAILS[settings.loss] if settings.tail is None else settings.tail
         return settings
@@ -193,9 +198,7 @@ class RankNet(PresetRanker, Wrapper):
     def _copies(self) -> int:
         return 1 + (self.n_folds if self.method == "blocks" else 0)
 
-    def _fit(
-        self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: tuple[csr_array, csr_array] | None
-    ) -> None:
+    def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Pair | None) -> None:
         from longtail.metrics import inverse_propensity
 
         settings = self.settings()
@@ -213,17 +216,16 @@ class RankNet(PresetRanker, Wrapper):
         self._fit_base(X, Y, Z, validation, recipe=recipe)
 
     def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
-        """Return an unfitted copy around a tuned base, whose scores are relative to the largest gain of this data."""
+        """Return an unfitted copy around a tuned base, whose scores are scaled by the largest gain of this data."""
         copy = super().tuned(X, Y, Z)
         copy._settled = getattr(self, "_settled", None) or self._largest(Y)
         return copy
 
     def _largest(self, Y: csr_array) -> list[float]:
-        """Return the inverse propensity of a label without points, per position relative to a point's usual one.
+        """Return the inverse propensity of a label without points, divided per position by that of a typical label.
 
-        Scores are relative to it. It grows with the points, and fits to parts of them have labels without points.
-        Copies that are fitted to parts and the final fit therefore share one value: calibration learns from the
-        scores of the copies.
+        Scores are divided by it. It depends on the number of points. Copies of a wrapper, which are fitted to some of
+        the points, and the final fit share one value, so that all score on the same scale.
         """
         from longtail.metrics import inverse_propensity
 
@@ -234,7 +236,7 @@ class RankNet(PresetRanker, Wrapper):
         return (weights[-1] / typical_gain(Y, weights[:-1].astype(np.float32), N_POSITIONS)).tolist()
 
     def _learn(self, recipe: Ranker, X: csr_array, Y: csr_array, Z: csr_array | None) -> Reranker:
-        """Train the network on scores of copies of the base for points they did not see."""
+        """Train the network on scores of points that the copies of the base were not fitted to."""
         from longtail.kernels.metrics import csr_is_in
         from longtail.models.ranknet.training import ScoredPoints, learn_reranker
 
@@ -243,7 +245,7 @@ class RankNet(PresetRanker, Wrapper):
         scores = out_of_fold(recipe, X, Y, Z, k=k, n_folds=self.n_folds, random_state=self._seed)
         candidates = candidate_lists(scores)
         if self.text_ is not None:
-            candidates = with_similarity(candidates, SparseRows(X.indptr, X.indices, X.data), self.text_, self.n_jobs)
+            candidates = with_similarity(candidates, SparseRows.of(X), self.text_, self.n_jobs)
         value = (self.propensity_ / self.propensity_.max()) ** np.float32(settings.population)
         right = csr_is_in(candidates.ptr, candidates.labels, Y.indptr, Y.indices)
         data = ScoredPoints(candidates, labelled_rows(Y), right, self._points_outside(Y, candidates), value)
@@ -255,10 +257,10 @@ class RankNet(PresetRanker, Wrapper):
             return learn_reranker(data, pairs, settings, done)
 
     def _points_outside(self, Y: csr_array, candidates: CandidateLists) -> np.ndarray:
-        """Return the training points that each candidate's label had in the copy that scored it, (nnz,).
+        """Return the number of training points of each candidate label in the copy that scored it, (nnz,).
 
-        Not the training points that the label has in all: what is learnt about labels with one training point then
-        comes from labels that had one, and holds for those that have one in prediction.
+        This is not the number in all points. Otherwise the network would learn about labels with two training points
+        from scores of copies that had only one of them.
         """
         fold = np.empty(Y.shape[0], np.int32)
         outside = np.empty((self.n_folds, Y.shape[1]), np.float32)
@@ -271,12 +273,12 @@ class RankNet(PresetRanker, Wrapper):
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         candidates = candidate_lists(self.base_.predict(X, max(k, self._setting("n_candidates"))))
-        top = self._ranked(candidates, SparseRows(X.indptr, X.indices, X.data), k)
+        top = self._ranked(candidates, SparseRows.of(X), k)
         return from_top_k(top.labels, top.scores, top.counts, self.n_labels_)
 
     def _rank(self, indices: np.ndarray, values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         best = self.base_._rank(indices, values, min(max(k, self._setting("n_candidates")), self.n_labels_))
-        x = SparseRows(np.array([0, len(indices)], np.int32), indices, values)
+        x = SparseRows.single(indices, values)
         top = self._ranked(candidate_list(*best), x, k)
         count = top.counts[0]
         return top.labels[0, :count], top.scores[0, :count]
@@ -292,7 +294,7 @@ class RankNet(PresetRanker, Wrapper):
         self.rules_ = RankingRules(self.propensity_, largest, self.typical_, self.method == "blocks")
 
     def _rule(self) -> RankingRule:
-        """Return the rule of ranking for the present value of `tail`."""
+        """Return the ranking rule for the present value of `tail`."""
         tail = self._setting("tail")
         if tail is None:
             tail = TAILS[self._setting("loss")]
@@ -308,7 +310,11 @@ class RankNet(PresetRanker, Wrapper):
         facts = {"typical": self.typical_.tolist(), "trust": trust, "largest": self.largest_}
         return facts, arrays, self._parts()
 
-    _facts: ClassVar = {"typical": ListOf(POSITIVE, 1, 1000), "trust": POSITIVE, "largest": ListOf(POSITIVE, 1, 1000)}
+    _facts: ClassVar = {
+        "typical": ListOf(POSITIVE, 1, 1000),
+        "trust": NOT_NEGATIVE,
+        "largest": ListOf(POSITIVE, 1, 1000),
+    }
 
     @classmethod
     def _array_rules(cls, stored: Stored, parts: dict[str, Ranker]) -> Rules:

@@ -1,6 +1,6 @@
-"""Prediction of RankNet: a trained network over candidates, and the ranking it makes of them.
+"""Prediction of RankNet: score the candidates of a point with a trained network, and rank them.
 
-The arithmetic is in :mod:`longtail.kernels.rerank`; the network is trained in :mod:`longtail.models.ranknet.training`.
+The kernels are in :mod:`longtail.kernels.rerank`. The network is trained in :mod:`longtail.models.ranknet.training`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from longtail.kernels.topk import TopLabels
 from longtail.sparse import Arrays, frozen
 from longtail.store.invariants import Read, Relation, Rules, Sizes, floats, indices, pointers
 
-N_POSITIONS = 5  # positions with a value of their own; those beyond have that of the last
+N_POSITIONS = 5  # ranks that have separate gains; further ranks have the gain of the last one
 TABLES = RerankNet._fields[:-1]
 
 
 class Reranker:
-    """Shared part and residual blocks over candidates.
+    """A network over candidates: the part that all labels share, and residual blocks.
 
     Parameters
     ----------
     tables : dict of arrays
-        Those of :class:`longtail.kernels.rerank.RerankNet`.
+        The fields of :class:`longtail.kernels.rerank.RerankNet`.
     trust : float
         Number of training points at which a label's own weights get half their full effect.
     """
@@ -38,19 +38,19 @@ class Reranker:
 
     @classmethod
     def identity(cls) -> Reranker:
-        """Return a network that leaves every score as it is."""
+        """Return a network that does not change any score."""
         shapes = {"inner": (0, kernels.N_FEATURES), "outer": (0,), "start": (0, 0), "down": (0, 1, 0), "up": (0, 1, 0)}
         shapes |= {"bias": (0, 1), "weights": (0, 0)}
         tables = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         return cls(tables | no_pairs(), 1.0)
 
     def arrays(self) -> Arrays:
-        """Return the tables, to store."""
+        """Return the tables to store."""
         return {name: getattr(self.net, name) for name in TABLES}
 
     @staticmethod
     def array_rules(pairs: bool) -> Rules:
-        """Declare what the tables must be; with `pairs`, blocks have full rank."""
+        """Declare the rules that the tables must meet; with `pairs`, blocks have full rank."""
         return Rules(
             {
                 "inner": floats(f"H {kernels.N_FEATURES}"),
@@ -69,7 +69,7 @@ class Reranker:
     def rank(
         self, candidates: CandidateLists, points: np.ndarray, rule: RankingRule, k: int, n_jobs: int | None
     ) -> TopLabels:
-        """Return the k best candidates of each point; `points` (L,) are the training points per label."""
+        """Return the k best candidates of each point; `points` (L,) is the number of training points of each label."""
         n = len(candidates.ptr) - 1
         top = TopLabels.empty(n, k)
         pool.spread(lambda block: kernels.rerank(candidates, self.net, points, rule, *block, top), n, n_jobs)
@@ -77,19 +77,19 @@ class Reranker:
 
 
 def _know_all_labels(arrays: Mapping[str, np.ndarray], sizes: Sizes, read: Read) -> bool:
-    """Return whether blocks, where there are any, have a row for every label."""
+    """Return whether the blocks, if there are any, have a row for every label."""
     full_rank = len(arrays["pair_ptr"]) > 1
     rows = 1 if full_rank else sizes["L"]
     return sizes["B"] == 0 or (sizes["bias_rows"] == sizes["L"] and sizes["rows"] >= rows)
 
 
 def no_pairs() -> Arrays:
-    """Return the empty arrays that stand for pairs of labels where blocks have low rank."""
+    """Return the empty arrays of label pairs for blocks of low rank."""
     return {"pair_ptr": np.zeros(1, np.int64), "pair_idx": np.zeros(0, np.int32)}
 
 
 def candidate_lists(scores: csr_array) -> CandidateLists:
-    """Return the candidates of a matrix of scores; one set of types, so that every kernel is compiled once."""
+    """Return the candidates of a matrix of scores, with fixed types so that kernels are compiled once."""
     return CandidateLists(
         scores.indptr.astype(np.int64, copy=False),
         scores.indices.astype(np.int32, copy=False),
@@ -109,9 +109,9 @@ def candidate_list(labels: np.ndarray, scores: np.ndarray) -> CandidateLists:
 
 
 def with_similarity(candidates: CandidateLists, x: SparseRows, Z: csr_array, n_jobs: int | None) -> CandidateLists:
-    """Add how similar points are to the texts of their candidates; rows of Z (L, D) have length 1."""
+    """Add the similarity of each point to the text of its candidates; rows of Z (L, D) have length 1."""
     text = np.empty(len(candidates.labels), np.float32)
-    z = SparseRows(Z.indptr, Z.indices, Z.data)
+    z = SparseRows.of(Z)
 
     def work(block: tuple[int, int]) -> None:
         kernels.similarity(x, candidates.ptr, candidates.labels, z, *block, text)
@@ -121,19 +121,19 @@ def with_similarity(candidates: CandidateLists, x: SparseRows, Z: csr_array, n_j
 
 
 class RankingRules:
-    """Rules of ranking for any `tail`; the last one is kept, since it is the same for all points until `tail` changes.
+    """Builds the ranking rule for any `tail`. The last rule is cached, because `tail` rarely changes.
 
     Parameters
     ----------
     propensity : array, (L,)
-        Inverse propensities.
+        Inverse propensity of each label.
     largest : array, (positions,) or (1,)
-        Largest possible gain per position, relative to `typical`; where nothing is learnt, the largest inverse
-        propensity. Scores are relative to it.
+        Largest possible gain per position, relative to `typical`; without a network, the largest inverse propensity.
+        Scores are divided by it.
     typical : array, (positions,)
         See :func:`typical_gain`.
     learnt : bool
-        Whether probabilities of a network are ranked, or scores of the base.
+        Whether the probabilities of a network are ranked, or the scores of the base.
     """
 
     def __init__(self, propensity: np.ndarray, largest: np.ndarray, typical: np.ndarray, learnt: bool) -> None:
@@ -141,15 +141,14 @@ class RankingRules:
         self._last: tuple[tuple[float, int], RankingRule] | None = None
 
     def rule(self, tail: float, n_candidates: int) -> RankingRule:
-        """Return what a right label counts in each position.
+        """Return the ranking rule: the gain of a correct label at each position.
 
         Parameters
         ----------
         tail : float
-            Share of propensity-scored precision in what is maximised. Where nothing is learnt: the exponent of the
-            inverse propensity that multiplies a score.
+            Weight of PSP@k against P@k. Without a network, the power of the inverse propensity that multiplies a score.
         n_candidates : int
-            Candidates that are re-ranked.
+            Number of candidates that are re-ranked.
         """
         last = self._last  # read once: another thread may set it
         if last is None or last[0] != (tail, n_candidates):
@@ -168,14 +167,14 @@ class RankingRules:
 
 
 def typical_gain(Y: csr_array, gain: np.ndarray, n_positions: int) -> np.ndarray:
-    """Return the mean gain per position of a point's k best labels, for k = 1 .. n_positions.
+    """Return the mean gain per position of the k labels of a point with the highest gains, for k = 1 .. n_positions.
 
     Parameters
     ----------
     Y : csr_array, (N, L)
         Labels of points.
     gain : array, (L,)
-        What a right label counts. A position without a label counts 0.
+        Gain of each label if it is correct. A position without a label has the gain 0.
     n_positions : int
         Largest k.
     """

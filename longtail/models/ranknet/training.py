@@ -1,4 +1,4 @@
-"""Training of RankNet's network from candidates whose truth is known."""
+"""Training of RankNet's network on scored candidates of points whose labels are known."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from longtail.models.ranknet.presets import RERANK_LOSSES
 from longtail.models.ranknet.reranker import TABLES, Reranker, no_pairs
 from longtail.sparse import Arrays
 
-_LAST_RATE = 0.1  # share of the learning rate that is left at the end
+_LAST_RATE = 0.1  # learning rate in the last epoch, as a share of the first
 _LOSS_NUMBERS = dict(zip(RERANK_LOSSES, (kernels.LOGISTIC, kernels.POPULATION), strict=True))
 
 
 @dataclass(frozen=True)
 class ScoredPoints:
-    """Candidates of points by a base that never saw these points."""
+    """Candidates of points, scored by a base that was not fitted to these points."""
 
     candidates: CandidateLists
     rows: np.ndarray  # points to learn from
     right: np.ndarray  # (nnz,) bool, whether the point has the label
-    points: np.ndarray  # (nnz,) training points that the label had in that base
-    value: np.ndarray  # (L,) weight of a label in the logistic loss
+    points: np.ndarray  # (nnz,) number of training points of the label in that base
+    value: np.ndarray  # (L,) weight of each label in the logistic loss
 
 
 def start_tables(n_labels: int, pairs: csr_array | None, settings: Any) -> Arrays:
-    """Return tables of a network that leaves every score as it is: the last table of each part is zero.
+    """Return initial tables. The last table of each part is zero, so that the network does not change any score.
 
     Parameters
     ----------
     n_labels : int
-        L.
+        L, the number of labels.
     pairs : csr_array, (L, L), optional
-        Labels that occur together; given for blocks of full rank only.
+        Labels that occur together, for blocks of full rank only.
     settings : namespace
-        Of :meth:`longtail.models.ranknet.RankNet.settings`, with `seed`.
+        The result of :meth:`longtail.models.ranknet.RankNet.settings`, and ``seed``.
     """
     rng = np.random.default_rng(settings.seed)
     n_blocks, n_hidden = settings.n_blocks, settings.hidden
@@ -73,11 +73,11 @@ def learn_reranker(
     Parameters
     ----------
     data : ScoredPoints
-        Candidates and their truth.
+        Scored candidates, and which of them are correct.
     pairs, settings
         See :func:`start_tables`.
     done : callable
-        Called with the share of the work done, after each pass.
+        Called after each epoch with the share of the work that it is.
     """
     tables = start_tables(len(data.value), pairs, settings)
     net = RerankNet(**{name: tables[name] for name in TABLES}, trust=np.float32(settings.trust))

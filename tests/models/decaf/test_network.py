@@ -241,9 +241,9 @@ def test_a_point_may_learn_from_its_own_shortlist_alone() -> None:
     net = TextNetwork(D, Targets(L), TextNetworkSettings(DIM, n_jobs=1), np.zeros(L), rng)
     sampler = ShortlistSampler(Y, 3, B, shortlist, 2)
     learner = TextLearner(net, X, np.arange(B), Y, None, sampler)
-    learner.listed = True
+    learner.shortlist_only = True
     candidates = sampler.draw(np.arange(B), rng)
-    mask = learner._listed(np.arange(B), candidates)
+    mask = learner._shortlist_mask(np.arange(B), candidates)
     for i in range(B):
         allowed = {*shortlist[i][shortlist[i] >= 0], *Y.indices[Y.indptr[i] : Y.indptr[i + 1]]}
         assert set(candidates.labels[mask[i]]) == allowed & set(candidates.labels)

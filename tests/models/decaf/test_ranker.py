@@ -95,7 +95,7 @@ def test_the_preset_of_the_paper_follows_its_supplement() -> None:
 
 def test_the_ranker_of_the_paper_learns_from_whole_shortlists(monkeypatch: pytest.MonkeyPatch) -> None:
     """Module IV: the positives and the shortlist of a point, all of it, and no label drawn beside them."""
-    widths, step = [], TextLearner._listed
+    widths, step = [], TextLearner._shortlist_mask
 
     def watched(self: TextLearner, rows: np.ndarray, candidates: Candidates) -> np.ndarray:
         mask = step(self, rows, candidates)
@@ -106,7 +106,7 @@ def test_the_ranker_of_the_paper_learns_from_whole_shortlists(monkeypatch: pytes
         assert set(candidates.labels) == set().union(*own, *right)
         return mask
 
-    monkeypatch.setattr(TextLearner, "_listed", watched)
+    monkeypatch.setattr(TextLearner, "_shortlist_mask", watched)
     X, Y, Z = toy()
     decaf(**{**PAPER, "epochs": 1, "beam": 3}).fit(X, Y, label_features=Z)
     assert 0 < max(widths) < L

@@ -50,7 +50,7 @@ def test_edges_from_a_file(tmp_path: Path, text: str) -> None:
     [
         ([(0, 1), (0, 7)], r"row 1: there is no label 7\. Labels are numbered from 0 to 2"),
         ([(0, -1)], "there is no label -1"),
-        ([("a", "b")], "'a' is no number of a label"),
+        ([("a", "b")], "'a' is not the number of a label"),
         ([(0,)], "is not an edge"),
         (["ab"], "'ab' is not an edge"),
         ([(0, 1, 0)], "0 is not an edge weight"),

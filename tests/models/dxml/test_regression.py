@@ -20,7 +20,7 @@ from longtail.models.dxml.regression import (
     mean_vectors,
     smooth_l1,
 )
-from longtail.models.dxml.training import VOTE_GRID, settle_vote
+from longtail.models.dxml.training import VOTE_GRID, make_voters
 from longtail.neural.batch import looks_binary, points, rarity
 
 B, D, H, WIDTH = 8, 15, 7, 5
@@ -156,7 +156,7 @@ def settled(n: int = 200, held: bool = False, **settings: Any) -> VotingPoints:
     end = 150 if held else n
     usual = {"n_partitions": 1, "n_probe": None, "recall": 0.98, "seed": 0, "n_jobs": None}
     settings = dict.fromkeys(VOTE_GRID) | usual | settings
-    return settle_vote(points[:end], Y[:end], vectors, X[:end], part, SimpleNamespace(**settings))
+    return make_voters(points[:end], Y[:end], vectors, X[:end], part, SimpleNamespace(**settings))
 
 
 @pytest.mark.parametrize("n_partitions", [1, 12])

@@ -238,7 +238,7 @@ def test_copies_share_a_settled_scoring(monkeypatch: pytest.MonkeyPatch) -> None
     X, Y, _ = toy()
     model = make(n_negatives=None, scoring="auto", epochs=3)
     alone, tuned = model.unfitted().fit(X, Y), model.tuned(X, Y)
-    monkeypatch.setattr(MNN, "_choose", lambda *_: pytest.fail("the scoring is settled"))
+    monkeypatch.setattr(MNN, "_choose_scoring", lambda *_: pytest.fail("the scoring is settled"))
     monkeypatch.setattr(MNN, "_trial", lambda *_: pytest.fail("all is settled"))
     copy = tuned.tuned(X[:150], Y[:150]).unfitted().fit(X[:150], Y[:150])
     assert copy.scorer_.scoring == alone.scorer_.scoring
