@@ -83,7 +83,8 @@ class KNN(Ranker):
         """Learn the weights of features, if wanted, and the power of similarities."""
         from longtail.index.feature_weights import USUAL_SHARPNESS, Trial, learn_weights
 
-        usual = None, self.sharpness or USUAL_SHARPNESS
+        given = None if self.sharpness is None else int(self.sharpness)
+        usual = None, given or USUAL_SHARPNESS
         if self.feature_weights == "none":
             return usual
 
@@ -93,7 +94,7 @@ class KNN(Ranker):
             return from_top_k(votes.labels, bounded_scores(votes.scores), votes.counts, Y.shape[1])
 
         with progress.stage("weighing features"):
-            return learn_weights(X, Y, answers, self.n_jobs, self.sharpness) or usual
+            return learn_weights(X, Y, answers, self.n_jobs, given) or usual
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit; measured by benchmarks/scale/run.py."""
