@@ -97,14 +97,20 @@ def compare_profile(profile, label, keys, values, out):
 
 
 @inner(borrows=True)
+def _prefetch_vector(vectors, label):
+    """Begin to load the vector of a label."""
+    for at in range(vectors.ptr[label], vectors.ptr[label + 1], LINE_BYTES // 4):
+        prefetch(vectors.idx, at)
+        prefetch(vectors.val, at)
+
+
+@inner(borrows=True)
 def prefetch_label(profile, label):
     """Begin to load the vectors of a label, which are mostly not in the cache."""
-    for vectors in (profile.text, profile.centroids):
-        if vectors.ptr.shape[0] > 1:
-            begin = vectors.ptr[label]
-            for at in range(begin, vectors.ptr[label + 1], LINE_BYTES // 4):
-                prefetch(vectors.idx, at)
-                prefetch(vectors.val, at)
+    if profile.text.ptr.shape[0] > 1:
+        _prefetch_vector(profile.text, label)
+    if profile.centroids.ptr.shape[0] > 1:
+        _prefetch_vector(profile.centroids, label)
 
 
 @njit(cache=True, nogil=True)

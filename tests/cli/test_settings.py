@@ -98,7 +98,7 @@ OPTIONS: dict[str, tuple[list[str], dict[str, set[str]]]] = {
         ["report", "m", "--data", "nowhere.csv"],
         {"--propensity-a": {"0", *_PROPENSITY}, "--propensity-b": _PROPENSITY, "--format": set()},
     ),
-    "convert": (["convert", "nowhere.csv", "out"], {"--compression": set(), "--to": set()}),
+    "convert": (["convert", "nowhere.csv", "out"], {"--compression": set(), "--to": set(), "--hold-out": set()}),
     "serve": (
         ["serve", "m"],
         {

@@ -143,7 +143,7 @@ def test_centroids_are_the_means_of_the_labels_points() -> None:
 def test_too_little_memory_is_said_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "available", lambda: 1000)
     X, Y, _ = toy()
-    with pytest.raises(SettingsError, match=r"FastXML needs about .* GiB"):
+    with pytest.raises(SettingsError, match=r"FastXML needs about .* MiB"):
         FastXML().fit(X, Y)
 
 
