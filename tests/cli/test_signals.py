@@ -18,6 +18,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows ends a process 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs are started ignoring it
     handle_signals()
     yield
     for number, handler in before.items():
