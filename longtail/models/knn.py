@@ -8,7 +8,7 @@ feature counts is learnt from the training points (:mod:`longtail.index.feature_
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -27,6 +27,9 @@ from longtail.sparse import bounded_scores, from_top_k
 from longtail.store import Stored
 from longtail.store.facts import YES_NO
 from longtail.store.invariants import Rules
+
+if TYPE_CHECKING:
+    from longtail.index.feature_weights import Powers
 
 
 class KNN(Ranker):
@@ -62,6 +65,7 @@ class KNN(Ranker):
     }
     points_: SparseKNN
     sharpness_: int
+    _settled: Powers | None
 
     def __init__(
         self,
@@ -76,17 +80,19 @@ class KNN(Ranker):
         self.n_jobs = n_jobs
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
-        weights, self.sharpness_ = self._weigh(X, Y)
+        from longtail.index.feature_weights import USUAL_SHARPNESS, weigh_features
+
+        powers = self._settled if "_settled" in self.__dict__ else self._choose_powers(X, Y)
+        self.sharpness_ = powers[2] if powers else int(self.sharpness or USUAL_SHARPNESS)
+        weights = weigh_features(X, Y, powers, self.n_jobs) if powers else None
         self.points_ = SparseKNN.of(X, Y, weights=weights)
 
-    def _weigh(self, X: csr_array, Y: csr_array) -> tuple[np.ndarray | None, int]:
-        """Learn the weights of features, if wanted, and the power of similarities."""
-        from longtail.index.feature_weights import USUAL_SHARPNESS, Trial, learn_weights
+    def _choose_powers(self, X: csr_array, Y: csr_array) -> Powers | None:
+        """Choose how features are weighed and how much the nearest points decide, or None for the usual."""
+        from longtail.index.feature_weights import Trial, choose_powers
 
-        given = None if self.sharpness is None else int(self.sharpness)
-        usual = None, given or USUAL_SHARPNESS
         if self.feature_weights == "none":
-            return usual
+            return None
 
         def answers(trial: Trial, weights: np.ndarray, sharpness: int) -> csr_array:
             index = SparseKNN.of(trial.X, trial.Y, weights=weights)
@@ -94,7 +100,13 @@ class KNN(Ranker):
             return from_top_k(votes.labels, bounded_scores(votes.scores), votes.counts, Y.shape[1])
 
         with progress.stage("weighing features"):
-            return learn_weights(X, Y, answers, self.n_jobs, given) or usual
+            return choose_powers(X, Y, answers, self.n_jobs, None if self.sharpness is None else int(self.sharpness))
+
+    def tuned(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> Self:
+        """Return an unfitted copy with the powers that are best for this data, so that scores of copies compare."""
+        copy = self.unfitted()
+        copy._settled = self._settled if "_settled" in self.__dict__ else self._choose_powers(X, Y)
+        return copy
 
     def memory_needed(self, X: csr_array, Y: csr_array, Z: csr_array | None = None) -> float:
         """Estimate the bytes of a fit; measured by benchmarks/scale/run.py."""

@@ -10,8 +10,9 @@ from scipy.sparse import csr_array
 
 import longtail
 from longtail.index import feature_weights
-from longtail.index.feature_weights import learn_weights, properties
+from longtail.index.feature_weights import choose_powers, properties
 from longtail.metrics import evaluate
+from longtail.models.calibrated import Calibrated
 from longtail.models.knn import KNN
 
 TOPICS, WORDS = 20, 4
@@ -84,7 +85,7 @@ def test_words_that_say_something_count_most_whether_they_are_rare_or_frequent(n
 
 def test_few_points_teach_nothing() -> None:
     X, Y = topics(300, 3)
-    assert learn_weights(X, Y, lambda *_: pytest.fail("nothing is to be tried"), 1) is None
+    assert choose_powers(X, Y, lambda *_: pytest.fail("nothing is to be tried"), 1) is None
     assert len(KNN().fit(X, Y).points_.weights) == 0
 
 
@@ -112,3 +113,19 @@ def test_weights_are_stored_and_apply_to_single_points_and_to_points_added_later
     unit = X.toarray() / np.linalg.norm(X.toarray(), axis=1, keepdims=True)
     np.testing.assert_allclose(points.toarray(), unit, atol=1e-5)
     assert (labels != Y).nnz == 0
+
+
+def test_copies_share_the_powers_that_are_chosen_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another power of the similarity would give scores on another scale."""
+    X, Y = topics(900, 5)
+    chosen: list[object] = []
+    choose = feature_weights.choose_powers
+    monkeypatch.setattr(feature_weights, "choose_powers", lambda *a: chosen.append(choose(*a)) or chosen[-1])
+    tuned = KNN(8).tuned(X, Y)
+    copies = [tuned.tuned(X[part], Y[part]).fit(X[part], Y[part]) for part in (slice(0, 300), slice(300, 900))]
+    assert len(chosen) == 1
+    assert chosen[0] is not None
+    assert {copy.sharpness_ for copy in copies} == {chosen[0][2]}  # type: ignore[index]
+    assert all(len(copy.points_.weights) == X.shape[1] for copy in copies)
+    Calibrated(KNN(8)).fit(X, Y)
+    assert len(chosen) == 2
