@@ -47,7 +47,7 @@ def near_points(
     if knn is None:
         return [[] for _ in labels]
     stored = knn.points_
-    rows, similarity = stored.nearest(point.indices, point.data, knn.n_neighbors)
+    rows, similarity = stored.nearest(point.indices, point.data, knn.n_neighbors, knn.n_compared)
     keeps_all = len(stored.label_ptr) == n_points + 1
     label_lists = [stored.labels[a:b] for a, b in zip(stored.label_ptr[rows], stored.label_ptr[rows + 1], strict=True)]
 

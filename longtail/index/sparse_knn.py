@@ -58,7 +58,7 @@ class SparseKNN:
         for name in (*_ARRAYS, "weights"):
             setattr(self, name, frozen(getattr(self, name)))
         self._most = int(np.diff(self.label_ptr).max(initial=0))
-        self._budget = min(max((len(self.label_ptr) - 1) // 4, LEAST_BUDGET), MOST_BUDGET)
+        self.usual_budget = min(max((len(self.label_ptr) - 1) // 4, LEAST_BUDGET), MOST_BUDGET)
         self._scratch = threading.local()
 
     @classmethod
@@ -137,6 +137,7 @@ class SparseKNN:
         shared: bool = True,
         in_order: bool = True,
         sharpness: int = 2,
+        budget: int | None = None,
     ) -> Votes:
         """Return the k best labels per point, and the highest similarity of each point.
 
@@ -156,6 +157,9 @@ class SparseKNN:
             Return the labels of a point from the best to the worst. Sorting takes a tenth of the time.
         sharpness : int
             Power of the similarity that is the weight of a vote.
+        budget : int, optional
+            Stored points met by way of a point's features, after which its most frequent ones are left out. By default
+            the `usual_budget` of this index.
         """
         n = len(points.ptr) - 1
         out = Votes(
@@ -163,7 +167,14 @@ class SparseKNN:
         )
         n_neighbors = min(n_neighbors, max(1, len(self.label_ptr) - 1))  # scratch is in proportion to it
         settings = VoteSettings(
-            n_neighbors, n_lanes(n_neighbors), TERMS, self._budget, self._most, shared, sharpness, in_order
+            n_neighbors,
+            n_lanes(n_neighbors),
+            TERMS,
+            budget or self.usual_budget,
+            self._most,
+            shared,
+            sharpness,
+            in_order,
         )
         index = self._index
 
@@ -173,7 +184,9 @@ class SparseKNN:
         spread(work, n, n_jobs, FEW_SLOW_ROWS)
         return out
 
-    def nearest(self, indices: np.ndarray, values: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    def nearest(
+        self, indices: np.ndarray, values: np.ndarray, n: int, budget: int | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the stored points that vote for one point, and their similarities, the highest first.
 
         Parameters
@@ -182,6 +195,8 @@ class SparseKNN:
             Features of the point.
         n : int
             Number of stored points, at most.
+        budget : int, optional
+            As in :meth:`vote`.
         """
         indices, values = np.asarray(indices, np.int32), np.asarray(values, np.float32)
         if len(self.weights):
@@ -191,7 +206,7 @@ class SparseKNN:
         sizes = self.ptr[terms + 1] - self.ptr[terms]
         order = np.argsort(sizes, kind="stable")
         met = np.cumsum(sizes[order])
-        order = order[(met <= self._budget) | (met == sizes[order])]  # the rarest feature takes part in any case
+        order = order[(met <= (budget or self.usual_budget)) | (met == sizes[order])]  # the rarest feature takes part in any case
         near = np.zeros(len(self.label_ptr) - 1, np.float32)
         for term, weight in zip(terms[order].tolist(), weights[order].tolist(), strict=True):
             span = slice(self.ptr[term], self.ptr[term + 1])
@@ -226,7 +241,7 @@ class SparseKNN:
             self._scratch.buffers = VoteScratch(
                 np.zeros(len(self.label_ptr) - 1, np.float32),
                 np.zeros(self.n_labels, np.float32),
-                np.empty(self._budget, np.int32),
-                np.empty(self._budget, np.float32),
+                np.empty(self.usual_budget, np.int32),
+                np.empty(self.usual_budget, np.float32),
             )
         return self._scratch.buffers

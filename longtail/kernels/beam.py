@@ -230,9 +230,10 @@ def expand_beam(tree, point, beam, n_groups, slope, k, best):
         worst = chances[n - 1] if n == k else 0.0
         floor, rejected = np.float32(-np.inf), 0
         if last - first > _FEW:
-            floor = _least_margin(worst / above, slope)
-            if highest(margins, first, last) < floor:
-                continue
+            if worst > 0.0:
+                floor = _least_margin(worst / above, slope)
+                if highest(margins, first, last) < floor:
+                    continue
             if last - first >= 3 * len(best.lanes):
                 floor = max(floor, reached(margins, first, last, k, best.lanes))
         for begin in range(first, last, _AT_ONCE):

@@ -46,6 +46,10 @@ class KNN(Ranker):
     sharpness : int, optional
         Power of the similarity that is the weight of a vote. With a higher one the very nearest points decide. By
         default 2, 3 or 4, whichever ranks held-out points best; 2 where no weights are learnt.
+    n_compared : int, optional
+        Training points that a point is compared with, about: they are met by way of the features that they share with
+        it, the rarest ones first. Fewer are faster. By default a quarter of the points, at least 16,384 and at most
+        32,768.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -61,6 +65,7 @@ class KNN(Ranker):
         "n_neighbors": Integer(1),
         "feature_weights": OneOf("learnt", "none"),
         "sharpness": optional(Integer(1, 16)),
+        "n_compared": optional(Integer(1)),
         "n_jobs": Jobs(),
     }
     points_: SparseKNN
@@ -72,11 +77,13 @@ class KNN(Ranker):
         n_neighbors: int = 32,
         feature_weights: str = "learnt",
         sharpness: int | None = None,
+        n_compared: int | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.feature_weights = feature_weights
         self.sharpness = sharpness
+        self.n_compared = n_compared
         self.n_jobs = n_jobs
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
@@ -96,7 +103,7 @@ class KNN(Ranker):
 
         def answers(trial: Trial, weights: np.ndarray, sharpness: int) -> csr_array:
             index = SparseKNN.of(trial.X, trial.Y, weights=weights)
-            votes = index.vote(SparseRows.of(trial.X_held), self.n_neighbors, 5, self.n_jobs, sharpness=sharpness)
+            votes = self._votes_of(index, SparseRows.of(trial.X_held), 5, self.n_jobs, sharpness)
             return from_top_k(votes.labels, bounded_scores(votes.scores), votes.counts, Y.shape[1])
 
         with progress.stage("weighing features"):
@@ -152,7 +159,14 @@ class KNN(Ranker):
         return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
     def _vote(self, points: SparseRows, k: int, n_jobs: int | None, in_order: bool = True) -> Votes:
-        return self.points_.vote(points, self.n_neighbors, k, n_jobs, in_order=in_order, sharpness=self.sharpness_)
+        return self._votes_of(self.points_, points, k, n_jobs, self.sharpness_, in_order)
+
+    def _votes_of(
+        self, index: SparseKNN, points: SparseRows, k: int, n_jobs: int | None, sharpness: int, in_order: bool = True
+    ) -> Votes:
+        return index.vote(
+            points, self.n_neighbors, k, n_jobs, in_order=in_order, sharpness=sharpness, budget=self.n_compared
+        )
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         votes = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))

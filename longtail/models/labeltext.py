@@ -151,7 +151,7 @@ class LabelText(Wrapper):
             return
         known = label_counts(Y) > 0
         Z = select_entries(Z, known[entry_rows(Z)])  # labels without training points are not suggested
-        self.matcher_ = TextMatch(self.n_matches, self.n_jobs).fit(X, Y, label_features=Z)
+        self.matcher_ = TextMatch(self.n_matches, n_jobs=self.n_jobs).fit(X, Y, label_features=Z)
         if validation is not None:
             self._fit_base(X, Y, Z, validation)
             self._learn((X, Y), validation, Z)

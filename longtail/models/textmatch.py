@@ -19,7 +19,7 @@ from longtail.kernels.pool import threads_for
 from longtail.models.base import Arrays, Ranker, check_features
 from longtail.models.learning_copy import learns_on_a_copy
 from longtail.models.training_part import TrainingPart
-from longtail.params import Integer, Jobs
+from longtail.params import Integer, Jobs, optional
 from longtail.sparse import bounded_scores, from_top_k
 from longtail.store import Stored
 from longtail.store.invariants import Rules
@@ -32,6 +32,9 @@ class TextMatch(Ranker):
     ----------
     n_matches : int
         Number of labels suggested per point, at most. More find more correct labels and are slower.
+    n_compared : int, optional
+        Labels that a point is compared with, about: they are met by way of the features that they share with it, the
+        rarest ones first. Fewer are faster. By default a quarter of the labels, at least 16,384 and at most 32,768.
     n_jobs : int, optional
         Number of threads; all cores by default.
 
@@ -44,11 +47,12 @@ class TextMatch(Ranker):
 
     kind: ClassVar[str] = "textmatch"
     _data_copies: ClassVar[float] = 0.4
-    _constraints: ClassVar = {"n_matches": Integer(1), "n_jobs": Jobs()}
+    _constraints: ClassVar = {"n_matches": Integer(1), "n_compared": optional(Integer(1)), "n_jobs": Jobs()}
     texts_: SparseKNN
 
-    def __init__(self, n_matches: int = 50, n_jobs: int | None = None) -> None:
+    def __init__(self, n_matches: int = 50, n_compared: int | None = None, n_jobs: int | None = None) -> None:
         self.n_matches = n_matches
+        self.n_compared = n_compared
         self.n_jobs = n_jobs
 
     def _fit(self, X: csr_array, Y: csr_array, Z: csr_array | None, validation: Any) -> None:
@@ -89,7 +93,7 @@ class TextMatch(Ranker):
 
     def _vote(self, points: SparseRows, k: int, n_jobs: int | None, in_order: bool = True) -> Any:
         k = min(k, self.n_matches, self.n_labels_)
-        return self.texts_.vote(points, self.n_matches, k, n_jobs, shared=False, in_order=in_order)
+        return self.texts_.vote(points, k, k, n_jobs, shared=False, in_order=in_order, budget=self.n_compared)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         votes = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))

@@ -24,8 +24,10 @@ def points(n: int, seed: int) -> csr_array:
     return csr_array(random_array((n, D), density=0.2, rng=rng, dtype=np.float32))
 
 
-def listed(model: SparseKNN, points: SparseRows, n: int, k: int, n_jobs: int, shared: bool = True) -> CandidateList:
-    votes = model.vote(points, n, k, n_jobs, shared)
+def listed(
+    model: SparseKNN, points: SparseRows, n: int, k: int, n_jobs: int, shared: bool = True, budget: int | None = None
+) -> CandidateList:
+    votes = model.vote(points, n, k, n_jobs, shared, budget=budget)
     return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
 
@@ -128,13 +130,13 @@ def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: py
     X[0, 2] = 1
     model = SparseKNN.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
     query = csr_array(np.array([[3, 2, 1]], np.float32))
-    for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (0, 1)):  # the rarest takes part in any case
-        monkeypatch.setattr(model, "_budget", budget)
-        ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1)
+    for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (1, 1)):  # the rarest takes part in any case
+        ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1, budget=budget)
         assert ptr.tolist() == [0, n]
         assert sorted(labels) == list(range(n))
+        assert sorted(model.nearest(query.indices, query.data, 30, budget)[0]) == list(range(n))
     monkeypatch.setattr(sparse_knn, "TERMS", 2)  # the two heaviest, 0 and 1
-    assert listed(model, SparseRows.of(query), 30, 30, 1)[0].tolist() == [0, 4]
+    assert listed(model, SparseRows.of(query), 30, 30, 1, budget=1)[0].tolist() == [0, 4]
 
 
 def test_the_budget_grows_with_the_stored_points_within_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,7 +144,7 @@ def test_the_budget_grows_with_the_stored_points_within_its_bounds(monkeypatch: 
     monkeypatch.setattr(sparse_knn, "MOST_BUDGET", 5)
     for n, budget in ((1, 2), (12, 3), (100, 5)):
         model = SparseKNN.of(csr_array(np.ones((n, 1), np.float32)), csr_array(np.eye(n, dtype=np.float32)))
-        assert model._budget == budget
+        assert model.usual_budget == budget
 
 
 def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
