@@ -206,7 +206,8 @@ class SparseKNN:
         sizes = self.ptr[terms + 1] - self.ptr[terms]
         order = np.argsort(sizes, kind="stable")
         met = np.cumsum(sizes[order])
-        order = order[(met <= (budget or self.usual_budget)) | (met == sizes[order])]  # the rarest feature takes part in any case
+        rarest = met == sizes[order]  # it takes part in any case
+        order = order[(met <= (budget or self.usual_budget)) | rarest]
         near = np.zeros(len(self.label_ptr) - 1, np.float32)
         for term, weight in zip(terms[order].tolist(), weights[order].tolist(), strict=True):
             span = slice(self.ptr[term], self.ptr[term + 1])

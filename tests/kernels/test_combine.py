@@ -214,6 +214,22 @@ def test_trees_rerank_the_leading_labels_only() -> None:
         assert best.labels[0, 0] == (0 if k == 3 else np.flatnonzero(odds[0] <= -0.9)[0])
 
 
+def test_labels_without_training_points_are_reranked_beyond_the_leading_ones() -> None:
+    n = kernels.RERANKED + 2 * kernels.MORE_UNSEEN
+    labels, odds = np.arange(n, dtype=np.int32)[None], np.linspace(1, -1, n, dtype=np.float32)[None]
+    nothing = as_lists(np.empty((0, 2), np.int64), np.empty(0, np.int32))
+    pairs = Pairs(labels, odds[None], nothing, np.empty(0, np.int32))
+    own = np.array([0, 0, 1.0, 0, 0])
+    last = kernels.RERANKED + kernels.MORE_UNSEEN  # of 12 such labels, the first 8 are scored by the trees
+    known = nothing_known(n)._replace(unseen=(np.arange(n) >= last - 4) & (np.arange(n) < last + 8))
+    features, edges = np.array([[0, 0, 2]], np.int32), np.array([[np.inf, np.inf, 9.0]], np.float32)
+    tree = ObliviousTrees(0.0, features, edges, np.array([[9.0] * 8]))
+    best = TopLabels(np.empty((1, 9), np.int32), np.empty((1, 9), np.float32), np.empty(1, np.int32))
+    weights = Weights(own, own, 0.5, no_trees().packed(), tree, SAME, SAME)
+    kernels.rank(random_rows(np.random.default_rng(0), 1), pairs, known, weights, 0, 1, best)
+    assert best.labels[0].tolist() == [*range(last - 4, last + 4), 0]
+
+
 def test_calibration_follows_its_knots_and_keeps_the_order() -> None:
     knots = np.array([[-2.0, 0.0, 1.0], [-3.0, -1.0, 2.0]])
     inside = np.linspace(-2, 1, 13)
