@@ -30,10 +30,9 @@ class Profile(NamedTuple):
     centroids: LabelVectors
 
 
-@njit(cache=True, nogil=True, borrows=True)
-def _feature_slot(keys, feature):
-    """Find the slot of a feature in an open hash table, whose length is a power of two. Free slots hold -1."""
-    mask = np.uint32(keys.shape[0] - 1)
+@inner(borrows=True)
+def _feature_slot(keys, mask, feature):
+    """Find the slot of a feature in an open hash table of mask + 1 slots, a power of two. Free slots hold -1."""
     slot = (np.uint32(feature) * np.uint32(2654435761) >> np.uint32(8)) & mask
     while keys[slot] >= 0 and keys[slot] != feature:
         slot = (slot + np.uint32(1)) & mask
@@ -54,35 +53,37 @@ def table_size(points, i):
 def fill_table(points, i, keys, values):
     """Write the features of point i, scaled to length 1, into a hash table of :func:`table_size`."""
     keys[:] = -1
+    mask = np.uint32(keys.shape[0] - 1)
     square = 0.0
     for p in range(points.ptr[i], points.ptr[i + 1]):
         square += np.float64(points.val[p]) * np.float64(points.val[p])
     scale = np.float32(1.0 / np.sqrt(square)) if square > 0 else np.float32(1.0)
     for p in range(points.ptr[i], points.ptr[i + 1]):
-        slot = _feature_slot(keys, points.idx[p])
+        slot = _feature_slot(keys, mask, points.idx[p])
         keys[slot] = points.idx[p]
         values[slot] = points.val[p] * scale
 
 
 @njit(cache=True, nogil=True, borrows=True)
-def _compare(vectors, label, keys, values, out):
-    """Compare a point with one label: out (1 or 3,).
+def _compare(vectors, label, keys, values, n, row):
+    """Compare a point with one label: n features, 1 or 3, at the start of a row.
 
     The first feature is the inner product. The second is the share of the label's squared length on features that the
     point has, the third the share of the point's squared length on features that the label has.
     """
     product, covered, covers = np.float32(0.0), np.float32(0.0), np.float32(0.0)
-    for q in range(vectors.ptr[label], vectors.ptr[label + 1]):
-        slot = _feature_slot(keys, vectors.idx[q])
+    mask = np.uint32(keys.shape[0] - 1)
+    for q in range(np.uint64(vectors.ptr[label]), np.uint64(vectors.ptr[label + 1])):
+        slot = _feature_slot(keys, mask, vectors.idx[q])
         if keys[slot] >= 0:
             v, x = vectors.val[q], values[slot]
             product += x * v
             covered += v * v
             covers += x * x
-    out[0] = product
-    if out.shape[0] > 1:
-        out[1] = covered
-        out[2] = covers
+    row[0] = product
+    if n > 1:
+        row[1] = covered
+        row[2] = covers
 
 
 @inner(borrows=True)
@@ -90,10 +91,10 @@ def compare_profile(profile, label, keys, values, out):
     """Write all features of the comparison of a point with one label."""
     n = 0
     if profile.text.ptr.shape[0] > 1:
-        _compare(profile.text, label, keys, values, out[:3])
+        _compare(profile.text, label, keys, values, 3, out)
         n = 3
     if profile.centroids.ptr.shape[0] > 1:
-        _compare(profile.centroids, label, keys, values, out[n : n + 1])
+        _compare(profile.centroids, label, keys, values, 1, out[n:])
 
 
 @inner(borrows=True)
