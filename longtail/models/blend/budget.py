@@ -24,7 +24,8 @@ _FEWEST_POINTS = 1000  # of a trial fit
 _SAFETY = 1.15  # factor on all estimates
 _COMBINING = 0.15  # share of the budget reserved for the predictions of held-out points and the combiner
 _GROWTH = 1.1  # training time grows with the number of points to this power
-_STEPS = 12  # training steps from which the time of a step is measured
+_STEPS = 8  # training steps from which the time of a step is measured
+_LONG_ONCE = 0.05  # share of a training from which what is done once is measured again
 _FEWEST_EPOCHS = 2
 _LOWERED = ("n_trees", "epochs")  # parameters that a budget may lower
 
@@ -176,15 +177,30 @@ class Budget:
         if held is not None and part.rest is not None:  # as many points as the member will hold out itself
             n_held = min(MOST_HELD_OUT, int(settings.validation_fraction * n))
             held = (held[0][:n_held], held[1][:n_held]) if n_held else None
-        self._seconds_for(short, part, batch, held)  # compiles kernels
+        step, measuring, once = self._measure_parts(short, part, batch, held)
+        if once > _LONG_ONCE * self._expected_of(member, n, batch, step, measuring, once):  # kernels may be new
+            step, measuring, once = map(min, (step, measuring, once), self._measure_parts(short, part, batch, held))
+        return self._expected_of(member, n, batch, step, measuring, once)
+
+    def _measure_parts(
+        self, short: EpochRanker, part: TrainingPart, batch: int, held: Pair | None
+    ) -> tuple[float, float, float]:
+        """Measure the seconds of a step, of the metrics after an epoch, and of what a training does once."""
         stamps: list[float] = []
         with progress.listen(lambda stage, share: stamps.append(time.perf_counter()) if "training" in stage else None):
             total = self._seconds_for(short, part, _STEPS * batch, held)
         gaps = np.diff(stamps)  # between steps; the last gap has the metrics after the epoch
-        steps, measuring = gaps[:-1], float(gaps[-1]) if len(gaps) > 2 else 0.0
-        step = float(np.median(steps[steps > 0])) if len(gaps) > 2 else total / _STEPS
-        epoch = step * max(1.0, n / batch) + measuring
-        return epoch * settings.epochs + max(0.0, total - step * _STEPS - measuring)
+        if len(gaps) < 3:  # too few points to tell the parts from each other
+            return total / _STEPS, 0.0, total
+        step, measuring = float(np.median(gaps[:-1][gaps[:-1] > 0])), float(gaps[-1])
+        return step, measuring, max(0.0, total - step * _STEPS - measuring)
+
+    @staticmethod
+    def _expected_of(
+        member: EpochRanker, n_points: int, batch: int, step: float, measuring: float, once: float
+    ) -> float:
+        epoch = step * max(1.0, n_points / batch) + measuring
+        return epoch * member.settings().epochs + once
 
     @staticmethod
     def _seconds_for(member: Ranker, part: TrainingPart, n_points: int, held: Pair | None = None) -> float:
