@@ -27,6 +27,7 @@ from benchmarks import render, results
 from benchmarks.paths import DATA_ROOT
 from benchmarks.variants import Variant, measured
 from benchmarks.zero_shot import zero_shot
+from longtail.models.blend.members import points_compared
 from longtail.models.epoch_ranker import usual_batch_size
 
 PARTS = ("accuracy", "zero-shot")
@@ -43,12 +44,13 @@ def variants(shape: tuple[int, int], n_labels: int, text: bool) -> dict[str, Var
 
     Members are those that Blend chooses by the data, so that a variant differs from the whole by one member.
     """
+    n_compared = points_compared(shape[0])
     decaf = f"{_DECAF}, batch_size={usual_batch_size(shape[0])}"
     members = {
         "linear": "dismec" if n_labels < _MANY_LABELS else "bonsai(n_trees=1)",
-        "knn": "knn",
+        "knn": f"knn(n_compared={n_compared})",
         **(_FURTHER if not text and shape[0] in _SOME_POINTS and shape[1] <= _FEW_FEATURES else {}),
-        **({"textmatch": "textmatch"} if text else {}),
+        **({"textmatch": f"textmatch(n_compared={n_compared})"} if text else {}),
         "network": f"decaf({decaf})" if text else "glas",
     }
     named = {"blend": Variant("blend")}

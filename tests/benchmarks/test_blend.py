@@ -93,5 +93,5 @@ def test_the_command_measures_saves_and_renders(tmp_path: Path, monkeypatch: pyt
     assert known is not None
     row = known["rows"]["toy without network 0"]
     assert "error" not in row
-    assert row["model"] == "blend([dismec, knn, textmatch])"
+    assert row["model"] == "blend([dismec, knn(n_compared=4096), textmatch(n_compared=4096)])"
     assert "| without network | ours |" in (tmp_path / "RESULTS.md").read_text()

@@ -25,6 +25,11 @@ _LEAST_COMPARED, _MOST_COMPARED, _SHARE_COMPARED = 1 << 12, 1 << 14, 1 / 16
 _DECAF: dict[str, Any] = {"n_networks": 1, "epochs": 5, "n_candidates": 1024, "n_hard": 4, "dropout": 0.1}
 
 
+def points_compared(n_points: int) -> int:
+    """Return `n_compared` of KNN and TextMatch for this number of training points."""
+    return min(max(int(_SHARE_COMPARED * n_points), _LEAST_COMPARED), _MOST_COMPARED)
+
+
 @dataclass(frozen=True)
 class MemberChoice:
     """Chooses unfitted members by the data.
@@ -47,7 +52,7 @@ class MemberChoice:
         """Return unfitted members for points X with labels Y and label text Z. The first one is linear."""
         from longtail.models.knn import KNN
 
-        n_compared = min(max(int(_SHARE_COMPARED * X.shape[0]), _LEAST_COMPARED), _MOST_COMPARED)
+        n_compared = points_compared(X.shape[0])
         first: list[Ranker] = [self._linear_member(X, Y), KNN(n_compared=n_compared, n_jobs=self.n_jobs)]
         if Z is None:
             from longtail.models.glas import GLaS
