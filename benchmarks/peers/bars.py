@@ -60,6 +60,20 @@ def bars() -> list[Bar]:
             Bar(f"{what}, {label} / least of all peers", f"≤ {limit}", _ratio(key, name, list(_TREES), limit), name)
             for name, label in ((ONE_TREE, "1 tree"), ("parabel", "Parabel"), ("bonsai", "Bonsai"))
         ]
+    rows += [
+        Bar(
+            "Blend, training, CPU time / PECOS",
+            "≤ 8",
+            _ratio("train_cpu_seconds", "blend", ["pecos-xrlinear"], 8.0),
+            "blend",
+        ),
+        Bar(
+            "Blend, batch time, 2 threads / PECOS",
+            "≤ 1.0",
+            _ratio("batch_ms_2", "blend", ["pecos-xrlinear"], 1.0),
+            "blend",
+        ),
+    ]
     return rows
 
 

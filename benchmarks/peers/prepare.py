@@ -20,6 +20,8 @@ import longtail.data
 import longtail.kernels.synthetic
 from longtail.data import Dataset, read, synthetic, write
 
+LABEL_TEXT = "Z.npz"  # features of the labels' text, where labels have text
+
 
 def prepare(source: Path, folder: Path) -> dict[str, Any]:
     """Make the folder of one data set, unless it is there; returns its facts."""
@@ -47,6 +49,8 @@ def _prepare(name: str, inputs: dict[str, Any], load: Callable[[], Dataset], fol
     test = train.test
     if test is None:
         raise SystemExit(f"{name} has no test part")
+    if train.Z is not None:
+        sp.save_npz(folder / LABEL_TEXT, train.Z, compressed=False)
     X = _save(train, folder, "trn")
     _save(test, folder, "tst")
     # omikuji refuses a file with a point that has no features; such points go, and the tables say how many.

@@ -12,7 +12,7 @@ from benchmarks import machine, results
 from benchmarks.paths import DATA_ROOT, PAGE, RESULTS, WORK
 from benchmarks.peers.environments import python_of
 from benchmarks.peers.generated import GENERATED
-from benchmarks.peers.prepare import prepare, prepare_generated
+from benchmarks.peers.prepare import LABEL_TEXT, prepare, prepare_generated
 from benchmarks.peers.runner import lock, measure
 from benchmarks.peers.systems import DATA, System, chosen
 from benchmarks.render import render
@@ -33,7 +33,7 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
     for data in args.data.split(","):
         with lock(args.lock):
             facts = _prepared(data, args)
-        able = [system for system in systems if facts["n_labels"] <= (system.max_labels or facts["n_labels"])]
+        able = [system for system in systems if _suits(system, facts, args.work / "data" / data)]
         runs: dict[str, list[dict[str, Any]]] = {system.name: [] for system in able}
         for repeat in range(args.repeat):
             for system in able:
@@ -46,6 +46,12 @@ def run(args: argparse.Namespace, say: Callable[[str], None] = print) -> None:
                 say(f"{data} {repeat + 1}/{args.repeat} {system.name}: {_line(record)}")
         render(args.page, args.results)
     say(f"wrote {args.page.name}")
+
+
+def _suits(system: System, facts: dict[str, Any], folder: Path) -> bool:
+    """Whether a system can be measured on a data set."""
+    few_enough = facts["n_labels"] <= (system.max_labels or facts["n_labels"])
+    return few_enough and (not system.with_text or (folder / LABEL_TEXT).exists())
 
 
 def _prepared(data: str, args: argparse.Namespace) -> dict[str, Any]:

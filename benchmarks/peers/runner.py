@@ -31,6 +31,7 @@ def measure(
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     params = dict(system.params) | ({"seed": repeat} if system.seeded else {})
+    params |= {"with_text": True} if system.with_text else {}
     record: dict[str, Any] = {}
     try:
         for phase in ("fit", "predict"):

@@ -19,7 +19,8 @@ machine. Timings and sizes are the best of the runs, metrics their mean, compute
 and single-point times are for 5 labels; single points are predicted on one thread. Memory is the peak of the process
 and, in brackets, the peak above what it held with its imports and the data loaded. Warm-up is the loading of compiled
 kernels (their compilation, the first time on a machine), before the clock starts. Model sizes are in 10⁶ bytes.
-longtail's rows are bold; each is a paper's model alone. Its combination of models is in the section on Blend.
+longtail's rows are bold; each is a paper's model alone but for `blend`, its combination of models, which also takes the
+text of labels and is measured where labels have some; more of it is in the section on Blend.
 
 Peers run with their defaults or documented settings, untuned. longtail's defaults are the same for all data sets; the
 tree, slope and pruning were chosen on held-out training points, but the effort of the solver, the start of two-means

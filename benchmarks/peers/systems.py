@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 _WORKERS = "benchmarks.peers.workers"
@@ -19,6 +19,7 @@ class System:
     about: str = ""
     seeded: bool = False  # whether each repeat gets a seed of its own, in params
     max_labels: int | None = None  # where more would take hours
+    with_text: bool = False  # whether it takes the text of labels, and is measured only where there is some
 
     @property
     def model(self) -> str:
@@ -37,6 +38,10 @@ OURS = (
     _ours("bonsai", "bonsai", "3 shallow trees, 100-means", n_trees=3),
     _ours("bonsai-1", "bonsai", "the same with 1 tree", n_trees=1),
     _ours("dismec", "dismec", "one classifier per label, squared hinge, C = 1"),
+    replace(
+        _ours("blend", "blend", "the default: members chosen by the data, and label text, which peers do not take"),
+        with_text=True,
+    ),
 )
 
 PEERS = (

@@ -13,11 +13,13 @@ from scipy.sparse import csr_array
 
 from benchmarks import machine, render, results
 from benchmarks.peers import bars, environments, runner, section, systems
+from benchmarks.peers import prepare as preparation
 from benchmarks.peers import run as command
 from benchmarks.peers.generated import GENERATED
 from benchmarks.peers.prepare import prepare, prepare_generated, unit_rows
 from benchmarks.peers.summary import error, summary
-from benchmarks.peers.systems import System
+from benchmarks.peers.systems import SYSTEMS, System
+from longtail.data import synthetic
 
 FAKE = '''
 import json, sys, time
@@ -191,6 +193,26 @@ def test_the_command_interleaves_merges_and_renders(
     command.main([*args, "--models", "parabel"], **folders)  # figures of one system are replaced, the others stay
     known = json.loads((tmp_path / "results" / "peers.json").read_text())
     assert set(known["results"]["tiny"]) == {"parabel", "dismec", "omikuji-parabel"}
+
+
+def test_blend_is_measured_with_label_text_and_only_where_there_is_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = synthetic.make(n_points=1_000, n_features=60, n_labels=20, label_text=True)
+    assert train.test is not None
+    monkeypatch.setattr(preparation, "read", lambda path: train)
+    monkeypatch.setattr(command, "python_of", lambda environment: Path(sys.executable))
+    blend = SYSTEMS["blend"]
+    for name, text in (("with", True), ("without", False)):
+        (tmp_path / "sets" / name).mkdir(parents=True)
+        if not text:
+            train.Z = None
+        facts = prepare(tmp_path / "sets" / name, tmp_path / name)
+        assert command._suits(blend, facts, tmp_path / name) == text
+        assert command._suits(SYSTEMS["parabel"], facts, tmp_path / name)
+    record = runner.measure(blend, Path(sys.executable), tmp_path / "with", tmp_path / "run")
+    assert "error" not in record, record
+    assert record["metrics"]["P@1"] > 50
 
 
 # Results -----------------------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ class Longtail(Worker):
         X = sp.random_array((300, 60), density=0.2, format="csr", dtype=np.float32, rng=random)
         Y = sp.csr_array((sp.random_array((300, 250), density=0.02, format="csr", rng=random) > 0).astype(np.float32))
         if phase == "fit":
-            self._make().fit(X, Y).save(tiny_folder)
+            Z = sp.csr_array(X[:250]) if self.params.get("with_text") else None
+            self._make().fit(X, Y, label_features=Z).save(tiny_folder)
             return
         tiny = load(tiny_folder)
         tiny.predict(X)
@@ -43,9 +44,10 @@ class Longtail(Worker):
     def load_train(self, data: Path) -> None:
         self.X = sp.csr_array(load_matrix(data / "X.trn.npz"))
         self.Y = sp.csr_array(load_matrix(data / "Y.trn.npz"))
+        self.Z = sp.csr_array(load_matrix(data / "Z.npz")) if self.params.get("with_text") else None
 
     def fit(self) -> None:
-        self.model = self._make().fit(self.X, self.Y)
+        self.model = self._make().fit(self.X, self.Y, label_features=self.Z)
 
     def save(self) -> None:
         self.model.save(self.folder)
