@@ -184,7 +184,7 @@ def test_finding_7_numbers_of_numpy_are_stored_as_numbers(data: longtail.Dataset
     settings = {"n_neighbors": np.int64(3), "sharpness": np.int16(2), "n_jobs": np.int32(1)}
     longtail.make("knn", settings).fit(data.X, data.Y).save(tmp_path / "m")
     stored = json.loads((tmp_path / "m" / "model.json").read_text())["meta"]["params"]
-    assert stored == {"n_jobs": 1, "n_neighbors": 3, "sharpness": 2, "feature_weights": "learnt"}
+    assert stored == {"n_jobs": 1, "n_neighbors": 3, "sharpness": 2, "n_compared": None, "feature_weights": "learnt"}
 
 
 def test_finding_8_a_fifo_and_a_bomb_are_refused_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
