@@ -30,6 +30,9 @@ from longtail.serve.protocol import JoinedHttp
 from longtail.serve.settings import SETTINGS_VARIABLE, ServiceSettings
 
 _BACKLOG = 1024
+# Seconds after which an unused connection is closed. Many clients give theirs up after 5: if the service closed it in
+# the same moment, their next request would fail.
+_IDLE_SECONDS = 20
 _GRACE_SECONDS = 20  # time to finish running requests when the service is stopped
 _HEALTH_SECONDS = 30  # a worker that does not respond for so long is replaced
 _SWITCH_SECONDS = 0.001  # the event loop and the predicting thread take turns more often than by default (5 ms)
@@ -80,6 +83,7 @@ def run_service(
         "proxy_headers": False,
         "date_header": True,
         "timeout_graceful_shutdown": _GRACE_SECONDS,
+        "timeout_keep_alive": _IDLE_SECONDS,
         "backlog": _BACKLOG,
         "timeout_worker_healthcheck": _HEALTH_SECONDS,
         "ws": "none",
