@@ -101,8 +101,9 @@ def choose_powers(
 def weigh_features(X: csr_array, Y: csr_array, powers: Powers, n_jobs: int | None) -> np.ndarray:
     """Return the weight of each feature, (D,), by its properties among labelled points and their powers."""
     rows = labelled_rows(Y)
-    every = rows if len(rows) < X.shape[0] else slice(None)
-    return _weights(*properties(X[every], Y[every], n_jobs), powers)
+    if len(rows) < X.shape[0]:
+        X, Y = X[rows], Y[rows]
+    return _weights(*properties(X, Y, n_jobs), powers)
 
 
 def properties(X: csr_array, Y: csr_array, n_jobs: int | None) -> tuple[np.ndarray, np.ndarray]:

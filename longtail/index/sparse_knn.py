@@ -26,7 +26,7 @@ TERMS = 32  # heaviest features of a point that take part: more is slower on lon
 # Stored points met by way of a query's features, after which its most frequent ones are left out. With 45,000 points
 # the lower number takes two thirds of the time and lowered P@1, P@5 and recall of held-out points by 0.3 at most
 # (Debian packages, Tate, EU laws); with 500,000 (yso-titles) by 0.4, 0.3 and 0.9.
-LEAST_BUDGET, MOST_BUDGET = 1 << 14, 1 << 15
+LEAST_COMPARED, MOST_COMPARED = 1 << 14, 1 << 15
 _ARRAYS = ("ptr", "rows", "values", "label_ptr", "labels")
 _LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-6, 1e3  # beyond what can be learnt
 
@@ -58,7 +58,7 @@ class SparseKNN:
         for name in (*_ARRAYS, "weights"):
             setattr(self, name, frozen(getattr(self, name)))
         self._most = int(np.diff(self.label_ptr).max(initial=0))
-        self.usual_budget = min(max((len(self.label_ptr) - 1) // 4, LEAST_BUDGET), MOST_BUDGET)
+        self.usually_compared = min(max((len(self.label_ptr) - 1) // 4, LEAST_COMPARED), MOST_COMPARED)
         self._scratch = threading.local()
 
     @classmethod
@@ -137,7 +137,7 @@ class SparseKNN:
         shared: bool = True,
         in_order: bool = True,
         sharpness: int = 2,
-        budget: int | None = None,
+        n_compared: int | None = None,
     ) -> Votes:
         """Return the k best labels per point, and the highest similarity of each point.
 
@@ -157,9 +157,9 @@ class SparseKNN:
             Return the labels of a point from the best to the worst. Sorting takes a tenth of the time.
         sharpness : int
             Power of the similarity that is the weight of a vote.
-        budget : int, optional
+        n_compared : int, optional
             Stored points met by way of a point's features, after which its most frequent ones are left out. By default
-            the `usual_budget` of this index.
+            the `usually_compared` of this index.
         """
         n = len(points.ptr) - 1
         out = Votes(
@@ -170,7 +170,7 @@ class SparseKNN:
             n_neighbors,
             n_lanes(n_neighbors),
             TERMS,
-            budget or self.usual_budget,
+            n_compared or self.usually_compared,
             self._most,
             shared,
             sharpness,
@@ -185,7 +185,7 @@ class SparseKNN:
         return out
 
     def nearest(
-        self, indices: np.ndarray, values: np.ndarray, n: int, budget: int | None = None
+        self, indices: np.ndarray, values: np.ndarray, n: int, n_compared: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the stored points that vote for one point, and their similarities, the highest first.
 
@@ -195,7 +195,7 @@ class SparseKNN:
             Features of the point.
         n : int
             Number of stored points, at most.
-        budget : int, optional
+        n_compared : int, optional
             As in :meth:`vote`.
         """
         indices, values = np.asarray(indices, np.int32), np.asarray(values, np.float32)
@@ -207,7 +207,7 @@ class SparseKNN:
         order = np.argsort(sizes, kind="stable")
         met = np.cumsum(sizes[order])
         rarest = met == sizes[order]  # it takes part in any case
-        order = order[(met <= (budget or self.usual_budget)) | rarest]
+        order = order[(met <= (n_compared or self.usually_compared)) | rarest]
         near = np.zeros(len(self.label_ptr) - 1, np.float32)
         for term, weight in zip(terms[order].tolist(), weights[order].tolist(), strict=True):
             span = slice(self.ptr[term], self.ptr[term + 1])
@@ -242,7 +242,7 @@ class SparseKNN:
             self._scratch.buffers = VoteScratch(
                 np.zeros(len(self.label_ptr) - 1, np.float32),
                 np.zeros(self.n_labels, np.float32),
-                np.empty(self.usual_budget, np.int32),
-                np.empty(self.usual_budget, np.float32),
+                np.empty(self.usually_compared, np.int32),
+                np.empty(self.usually_compared, np.float32),
             )
         return self._scratch.buffers

@@ -34,7 +34,7 @@ class VoteSettings(NamedTuple):
     n_neighbors: int
     n_lanes: int  # of n_neighbors; see :func:`longtail.kernels.best.n_lanes`
     n_terms: int  # features of a query that take part at most, those of largest magnitude
-    budget: int  # stored points met by way of its features, after which the most frequent ones are left out
+    n_compared: int  # stored points met by way of its features, after which the most frequent ones are left out
     most_labels: int  # largest number of labels of a stored point
     shared: bool  # score by share of the votes, or by the highest similarity
     sharpness: int  # power of the similarity that is the weight of a vote
@@ -46,8 +46,8 @@ class VoteScratch(NamedTuple):
 
     near: np.ndarray  # one per stored point
     total: np.ndarray  # one per label
-    touched: np.ndarray  # (budget,) stored points that a query has met
-    sums: np.ndarray  # (budget,) their similarities
+    touched: np.ndarray  # (n_compared,) stored points that a query has met
+    sums: np.ndarray  # (n_compared,) their similarities
 
 
 class Votes(NamedTuple):
@@ -101,10 +101,10 @@ def _query_terms(points, i, stored, settings, terms, weights):
     """Choose the features of point i to compare it by, those of the fewest stored points first; returns their number.
 
     They are the `n_terms` of largest magnitude; the most frequent of these are left out once the points with the others
-    reach the budget: they say least and cost most. Weights are those of the point scaled to length 1.
+    reach `n_compared`: they say least and cost most. Weights are those of the point scaled to length 1.
     """
     idx, val, begin, end = points.idx, points.val, points.ptr[i], points.ptr[i + 1]
-    n_terms, budget, post_ptr = settings.n_terms, settings.budget, stored.ptr
+    n_terms, most, post_ptr = settings.n_terms, settings.n_compared, stored.ptr
     weighed = len(stored.weights) > 0
     square = 0.0
     n = 0
@@ -131,7 +131,7 @@ def _query_terms(points, i, stored, settings, terms, weights):
     total = 0
     for a in range(n):
         size = post_ptr[terms[a] + 1] - post_ptr[terms[a]]
-        if total > 0 and total + size > budget:
+        if total > 0 and total + size > most:
             return a
         total += size
     return n

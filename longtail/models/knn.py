@@ -165,7 +165,7 @@ class KNN(Ranker):
         self, index: SparseKNN, points: SparseRows, k: int, n_jobs: int | None, sharpness: int, in_order: bool = True
     ) -> Votes:
         return index.vote(
-            points, self.n_neighbors, k, n_jobs, in_order=in_order, sharpness=sharpness, budget=self.n_compared
+            points, self.n_neighbors, k, n_jobs, in_order=in_order, sharpness=sharpness, n_compared=self.n_compared
         )
 
     def _predict(self, X: csr_array, k: int) -> csr_array:

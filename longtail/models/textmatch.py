@@ -93,7 +93,7 @@ class TextMatch(Ranker):
 
     def _vote(self, points: SparseRows, k: int, n_jobs: int | None, in_order: bool = True) -> Any:
         k = min(k, self.n_matches, self.n_labels_)
-        return self.texts_.vote(points, k, k, n_jobs, shared=False, in_order=in_order, budget=self.n_compared)
+        return self.texts_.vote(points, k, k, n_jobs, shared=False, in_order=in_order, n_compared=self.n_compared)
 
     def _predict(self, X: csr_array, k: int) -> csr_array:
         votes = self._vote(SparseRows.of(X), k, threads_for(X.shape[0], self.n_jobs))

@@ -25,9 +25,15 @@ def points(n: int, seed: int) -> csr_array:
 
 
 def listed(
-    model: SparseKNN, points: SparseRows, n: int, k: int, n_jobs: int, shared: bool = True, budget: int | None = None
+    model: SparseKNN,
+    points: SparseRows,
+    n: int,
+    k: int,
+    n_jobs: int,
+    shared: bool = True,
+    n_compared: int | None = None,
 ) -> CandidateList:
-    votes = model.vote(points, n, k, n_jobs, shared, budget=budget)
+    votes = model.vote(points, n, k, n_jobs, shared, n_compared=n_compared)
     return CandidateList.of_top_k(votes.labels, votes.scores, votes.counts, votes.top)
 
 
@@ -123,28 +129,28 @@ def test_labels_in_any_order_are_the_same_ones() -> None:
         assert list(ours.values()) == sorted(ours.values(), reverse=True)
 
 
-def test_frequent_features_are_left_out_once_the_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frequent_features_are_left_out_once_enough_points_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
     X = np.zeros((30, 3), np.float32)
     X[:, 0] = 1  # all points have it
     X[:4, 1] = 1
     X[0, 2] = 1
     model = SparseKNN.of(csr_array(X), csr_array(np.eye(30, dtype=np.float32)))
     query = csr_array(np.array([[3, 2, 1]], np.float32))
-    for budget, n in ((100, 30), (35, 30), (34, 4), (4, 1), (1, 1)):  # the rarest takes part in any case
-        ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1, budget=budget)
+    for most, n in ((100, 30), (35, 30), (34, 4), (4, 1), (1, 1)):  # the rarest takes part in any case
+        ptr, labels, _, _ = listed(model, SparseRows.of(query), 30, 30, 1, n_compared=most)
         assert ptr.tolist() == [0, n]
         assert sorted(labels) == list(range(n))
-        assert sorted(model.nearest(query.indices, query.data, 30, budget)[0]) == list(range(n))
+        assert sorted(model.nearest(query.indices, query.data, 30, most)[0]) == list(range(n))
     monkeypatch.setattr(sparse_knn, "TERMS", 2)  # the two heaviest, 0 and 1
-    assert listed(model, SparseRows.of(query), 30, 30, 1, budget=1)[0].tolist() == [0, 4]
+    assert listed(model, SparseRows.of(query), 30, 30, 1, n_compared=1)[0].tolist() == [0, 4]
 
 
-def test_the_budget_grows_with_the_stored_points_within_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse_knn, "LEAST_BUDGET", 2)
-    monkeypatch.setattr(sparse_knn, "MOST_BUDGET", 5)
-    for n, budget in ((1, 2), (12, 3), (100, 5)):
+def test_the_points_compared_grow_with_the_stored_points_within_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sparse_knn, "LEAST_COMPARED", 2)
+    monkeypatch.setattr(sparse_knn, "MOST_COMPARED", 5)
+    for n, compared in ((1, 2), (12, 3), (100, 5)):
         model = SparseKNN.of(csr_array(np.ones((n, 1), np.float32)), csr_array(np.eye(n, dtype=np.float32)))
-        assert model.usual_budget == budget
+        assert model.usually_compared == compared
 
 
 def test_similarities_instead_of_shares_and_points_taken_in_later() -> None:
