@@ -16,7 +16,7 @@ _SOME_POINTS = range(1_000, 20_000)
 _FEW_FEATURES = 5_000
 # Training points or labels that KNN and TextMatch compare a point with, from the least to the most, and the share of
 # the training points in between. With a quarter of KNN's own number, a blend's P@k and B@k of held-out points changed
-# by 0.2 at most in either direction (five data sets), for two thirds of the time of the two members.
+# by 0.4 at most, in either direction (six data sets), for two thirds of the time of the two members.
 _LEAST_COMPARED, _MOST_COMPARED, _SHARE_COMPARED = 1 << 12, 1 << 14, 1 / 16
 # A shorter training than DECAF's own. In a blend of all Tate points, DECAF's own epochs, dropout, batches and hard
 # negatives changed P@k and B@k of held-out points by 0.2 at most, for a sixth more time. Half the candidates changed
