@@ -328,6 +328,7 @@ def rank(points, pairs, known, weights, first, last, best):
         for a in range(n):
             candidates[a], values[a], places[a] = a, np.float32(sums[a]), -1
         n_candidates, n = n, keep_best(candidates, values, n, n_leading)
+        n_first = n  # all labels with training points that are re-ranked are among these
         if unseen_trees:
             m = n
             for a in range(n, n_candidates):
@@ -346,7 +347,7 @@ def rank(points, pairs, known, weights, first, last, best):
                 for b in range(n):
                     for j in range(n_unlike, n_features):
                         leading[b, j] = alike[candidates[b], j]
-            add_trees(leading, weights.trees, np.int64(0), n, by_trees)
+            add_trees(leading, weights.trees, np.int64(0), n_first, by_trees)
             if unseen_trees:
                 some = False
                 for b in range(n):
